@@ -49,7 +49,7 @@ pub use extensions::Extension;
 pub use objects::{
     Check, CheckOption, Column, ColumnAcls, Excluded, FIRST_USER_OBJECT, ForeignKey, Identity, Index, IndexColumn,
     Materialized, ObjectId, OnCommit, PARTITIONS_MAX, PUBLIC, PUBLIC_SCHEMA, PrimaryKey, ReferenceAction, Relation,
-    Schema, Sequence, Table, TableLayout, Timing, Tokenized, Topic, Trigger, TriggerTime, View,
+    ReplicaIdentity, Schema, Sequence, Table, TableLayout, Timing, Tokenized, Topic, Trigger, TriggerTime, View,
 };
 pub use operators::{OperatorFunction, UserOperator};
 pub use partition::{PartitionBound, PartitionOf, PartitionStrategy, Partitioned, RangeBound};
@@ -61,4 +61,4 @@ pub use rules::Rule;
 pub use security::{Policy, RowSecurity};
 pub use statistics::Statistics;
 pub use topics::TopicColumns;
-pub use user_types::{Composite, Domain, Field, Label, TypeHandle, UserType, UserTypeKind};
+pub use user_types::{Composite, Domain, Field, Label, Range, TypeHandle, UserType, UserTypeKind};

@@ -157,6 +157,13 @@ pub struct Index {
     /// The columns that INCLUDE names. Rows are found by their keys, so the entries do not have them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub include: Vec<usize>,
+    /// When its constraint is checked.
+    #[serde(default, skip_serializing_if = "Timing::is_fixed")]
+    pub timing: Timing,
+    /// It is that of a UNIQUE constraint that is deferrable. Rows may have equal values until the check, so
+    /// `unique` is false, and the constraint is kept as one of exclusion whose columns are all compared as equal.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deferrable_key: bool,
 }
 
 /// A column of an exclusion constraint.
@@ -186,6 +193,8 @@ impl Index {
             parent: None,
             exclusion: Vec::new(),
             include: Vec::new(),
+            timing: Timing::Fixed,
+            deferrable_key: false,
         }
     }
 
@@ -394,6 +403,9 @@ pub struct Table {
     /// It is a topic: its rows are messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<Topic>,
+    /// What REPLICA IDENTITY has said, which is only shown.
+    #[serde(default, skip_serializing_if = "ReplicaIdentity::is_default")]
+    pub replica_identity: ReplicaIdentity,
     /// Made from `generations` when the table is read.
     #[serde(skip)]
     pub layout: Option<Arc<TableLayout>>,
@@ -414,6 +426,38 @@ pub struct Topic {
 
 /// The most partitions of a topic.
 pub const PARTITIONS_MAX: u32 = 1024;
+/// What of a row's old state replication would tell: there is none that does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReplicaIdentity {
+    /// The primary key.
+    #[default]
+    Default,
+    /// Nothing.
+    Nothing,
+    /// All columns.
+    Full,
+    /// The columns of an index, or of the primary key by its number.
+    Index(ObjectId),
+}
+
+impl ReplicaIdentity {
+    /// Whether nothing was said.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::Default
+    }
+
+    /// As `pg_class.relreplident` has it.
+    #[must_use]
+    pub fn letter(self) -> &'static str {
+        match self {
+            Self::Default => "d",
+            Self::Nothing => "n",
+            Self::Full => "f",
+            Self::Index(_) => "i",
+        }
+    }
+}
 
 /// What becomes of a temporary table when a transaction commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! The types that users define: enums, domains and composite types.
+//! The types that users define: enums, domains, composite types, ranges and multiranges.
 //!
 //! A label of an enum has a number, by which the catalogue's tables know it, and a place, which is
 //! what rows and keys hold: see [`colibri_types::enums`]. Columns have the number of their type.
@@ -8,13 +8,16 @@
 //!
 //! A field of a composite type has a number, by which rows hold it: see [`colibri_types::composites`].
 //!
+//! A range type comes with the type of its multiranges. Each is a type of its own, and both hold what the pair is.
+//!
 //! Invariants: labels are in the order of their places; ON DISK: a label's place and a
 //! field's number never change.
 
 use colibri_types::composites::{CompositeContent, CompositeField, CompositeType};
 use colibri_types::domains::DomainContent;
 use colibri_types::enums::{EnumContent, EnumLabel, EnumType};
-use colibri_types::{ColumnType, DomainType, Type};
+use colibri_types::range_types::RangeContent;
+use colibri_types::{ColumnType, DomainType, RangeType, Type};
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +57,33 @@ pub enum UserTypeKind {
     Domain(Domain),
     /// A composite type.
     Composite(Composite),
+    /// A range type.
+    Range(Range),
+    /// The multirange type of a range type.
+    Multirange(Range),
+}
+
+/// A range type and its multirange: what both know.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Range {
+    /// The numbers of the range type and of the multirange type.
+    pub ids: [ObjectId; 2],
+    /// The numbers of the types of arrays of them.
+    pub arrays: [ObjectId; 2],
+    /// Their names.
+    pub names: [CompactString; 2],
+    /// The type of the bounds.
+    #[serde(with = "column_type")]
+    pub subtype: ColumnType,
+    /// The collation that was named, if not the database's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collation: Option<CompactString>,
+    /// The operator class that was named, which is only shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<CompactString>,
+    /// The function that subtracts two bounds, with its schema; it is only shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub difference: Option<String>,
 }
 
 /// A composite type: what its rows consist of.
@@ -111,6 +141,8 @@ pub enum TypeHandle {
     Domain(DomainType),
     /// Of a composite type.
     Composite(CompositeType),
+    /// Of a range or a multirange.
+    Range(RangeType),
 }
 
 /// A label of an enum.
@@ -148,6 +180,16 @@ impl UserType {
                     fields: composite.fields.iter().map(field).collect(),
                 }))
             }
+            UserTypeKind::Range(pair) | UserTypeKind::Multirange(pair) => {
+                let range = RangeType::of(RangeContent {
+                    oids: pair.ids,
+                    array_oids: pair.arrays,
+                    names: pair.names.clone().map(|name| name.as_str().into()),
+                    subtype: pair.subtype.ty,
+                });
+                let is_multirange = matches!(self.kind, UserTypeKind::Multirange(_));
+                TypeHandle::Range(if is_multirange { range.multirange() } else { range })
+            }
             UserTypeKind::Domain(_) => TypeHandle::Domain(DomainType::of(DomainContent {
                 oid: self.id,
                 array_oid: self.array,
@@ -162,6 +204,7 @@ impl UserType {
             (TypeHandle::Domain(domain), UserTypeKind::Domain(of)) => ColumnType { domain: Some(domain), ..of.base },
             (TypeHandle::Enum(of), _) => Type::Enum(of).into(),
             (TypeHandle::Composite(of), _) => Type::Composite(of).into(),
+            (TypeHandle::Range(of), _) => Type::Range(of).into(),
             (TypeHandle::Domain(_), _) => unreachable!("a handle is made of the kind"),
         }
     }
@@ -189,7 +232,7 @@ impl UserType {
     pub fn labels(&self) -> &[Label] {
         match &self.kind {
             UserTypeKind::Enum(labels) => labels,
-            UserTypeKind::Domain(_) | UserTypeKind::Composite(_) => &[],
+            _ => &[],
         }
     }
 
@@ -204,7 +247,7 @@ impl UserType {
     pub fn domain(&self) -> Option<&Domain> {
         match &self.kind {
             UserTypeKind::Domain(domain) => Some(domain),
-            UserTypeKind::Enum(_) | UserTypeKind::Composite(_) => None,
+            _ => None,
         }
     }
 
@@ -213,13 +256,28 @@ impl UserType {
     pub fn composite(&self) -> Option<&Composite> {
         match &self.kind {
             UserTypeKind::Composite(composite) => Some(composite),
-            UserTypeKind::Enum(_) | UserTypeKind::Domain(_) => None,
+            _ => None,
         }
     }
 
-    /// The types that it is made of: a domain's, those of a composite type's fields.
+    /// What a range or a multirange type is; `None` of other types.
+    #[must_use]
+    pub fn range(&self) -> Option<&Range> {
+        match &self.kind {
+            UserTypeKind::Range(pair) | UserTypeKind::Multirange(pair) => Some(pair),
+            _ => None,
+        }
+    }
+
+    /// Whether it is the multirange type of a range type, with which it comes and goes.
+    #[must_use]
+    pub fn is_multirange(&self) -> bool {
+        matches!(self.kind, UserTypeKind::Multirange(_))
+    }
+
+    /// The types that it is made of: a domain's, those of a composite type's fields, that of a range's bounds.
     pub fn parts(&self) -> impl Iterator<Item = ColumnType> {
-        let domain = self.domain().map(|domain| domain.base);
+        let domain = self.domain().map(|domain| domain.base).or(self.range().map(|pair| pair.subtype));
         domain.into_iter().chain(self.composite().into_iter().flat_map(|of| of.fields.iter().map(|field| field.ty)))
     }
 
@@ -228,6 +286,7 @@ impl UserType {
         match &mut self.kind {
             UserTypeKind::Enum(_) => Vec::new(),
             UserTypeKind::Domain(domain) => vec![&mut domain.base],
+            UserTypeKind::Range(pair) | UserTypeKind::Multirange(pair) => vec![&mut pair.subtype],
             UserTypeKind::Composite(composite) => composite.fields.iter_mut().map(|field| &mut field.ty).collect(),
         }
     }

@@ -199,8 +199,11 @@ impl Dump<'_> {
             "SELECT quote_ident(n.nspname::text) || '.' || quote_ident(t.typname::text), \
              array_to_string(ARRAY(SELECT quote_literal(e.enumlabel::text) FROM pg_enum e \
              WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder), ', '), \
-             t.typtype::text, t.oid::text FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace \
-             WHERE (t.typtype IN ('e', 'd') OR t.typtype = 'c' AND EXISTS (SELECT 1 FROM pg_class k \
+             t.typtype::text, t.oid::text, (SELECT concat_ws(', ', 'SUBTYPE = ' || format_type(r.rngsubtype, NULL), \
+             'MULTIRANGE_TYPE_NAME = ' || quote_ident(n.nspname::text) || '.' || quote_ident(m.typname::text), \
+             'SUBTYPE_DIFF = ' || NULLIF(r.rngsubdiff::regproc::text, '-')) FROM pg_range r \
+             JOIN pg_type m ON m.oid = r.rngmultitypid WHERE r.rngtypid = t.oid) FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace \
+             WHERE (t.typtype IN ('e', 'd') OR t.typtype = 'r' AND n.nspname <> 'pg_catalog' OR t.typtype = 'c' AND EXISTS (SELECT 1 FROM pg_class k \
              WHERE k.oid = t.typrelid AND k.relkind = 'c')) \
              AND n.nspname <> 'information_schema' \
              AND t.oid NOT IN (SELECT objid FROM pg_depend WHERE classid = 'pg_type'::regclass AND deptype = 'e') \
@@ -211,6 +214,7 @@ impl Dump<'_> {
             match self.text(row, 2)?.as_str() {
                 "d" => self.domain(&name, &self.text(row, 3)?)?,
                 "c" => self.composite(&name, &self.text(row, 3)?)?,
+                "r" => writeln!(self.out, "CREATE TYPE {name} AS RANGE ({});", self.text(row, 4)?)?,
                 _ => writeln!(self.out, "CREATE TYPE {name} AS ENUM ({labels});")?,
             }
         }

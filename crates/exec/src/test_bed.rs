@@ -326,6 +326,7 @@ pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
         partitioned: None,
         partition_of: None,
         inherits: Vec::new(),
+        replica_identity: colibri_catalog::ReplicaIdentity::Default,
         children: Vec::new(),
         topic: None,
         layout: None,

@@ -58,7 +58,10 @@ pub use rules::OnRules;
 pub use sequences::{IdentityChange, IdentityKind, SequenceNumber, SequenceOption};
 pub use settings::{Given, Setting, To};
 pub use statistics::OnStatistics;
-pub use user_types::{AttributeChange, DomainChange, ExtensionChange, LabelPlace, TypeChange, TypeField, ViewChange};
+pub use user_types::{
+    AttributeChange, DomainChange, ExtensionChange, LabelPlace, RangeOption, RangeOptions, TypeChange, TypeField,
+    ViewChange,
+};
 
 /// A name as the catalogue has it.
 pub type Name = CompactString;

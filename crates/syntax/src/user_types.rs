@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! CREATE TYPE name AS ENUM ([text, …])
+//! CREATE TYPE name AS RANGE (SUBTYPE = type [, option = value, …])
 //! CREATE TYPE name AS ([name type [COLLATE name], …])
 //! ALTER TYPE name {ADD ATTRIBUTE name type [COLLATE name] | DROP ATTRIBUTE [IF EXISTS] name |
 //!     ALTER ATTRIBUTE name [SET DATA] TYPE type [COLLATE name]} [CASCADE | RESTRICT], …
@@ -12,13 +13,13 @@
 //! DROP TYPE [IF EXISTS] name, … [CASCADE | RESTRICT]
 //! ```
 
-use colibri_types::Result;
+use colibri_types::{Error, Result, SqlState};
 use sqlparser::ast;
 
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
 use crate::token::{Kind, Token};
-use crate::tree::{Admin, AttributeChange, LabelPlace, TypeChange, TypeField};
+use crate::tree::{Admin, AttributeChange, LabelPlace, RangeOption, TypeChange, TypeField};
 
 impl Parser<'_> {
     /// Behind CREATE, which is `token`.
@@ -35,8 +36,14 @@ impl Parser<'_> {
             }
             return Ok(Admin::CreateComposite { name, fields });
         }
+        if self.are_next(&[K::As, K::Range]) {
+            self.next();
+            self.next();
+            let options = self.in_parens(Self::range_option)?;
+            return Ok(Admin::CreateRange { name, options });
+        }
         if !self.are_next(&[K::As, K::Enum]) {
-            return Err(self.refuse_statement(token, "CREATE TYPE of another kind than ENUM and composite"));
+            return Err(self.refuse_statement(token, "CREATE TYPE of another kind than ENUM, RANGE and composite"));
         }
         self.next();
         self.next();
@@ -48,6 +55,27 @@ impl Parser<'_> {
             self.in_parens(Self::string)?
         };
         Ok(Admin::CreateEnum { name, labels })
+    }
+
+    fn range_option(&mut self) -> Result<RangeOption> {
+        let token = self.peek();
+        let name = self.folded_label()?;
+        self.expect_kind(Kind::Equal)?;
+        Ok(match name.as_str() {
+            "subtype" => RangeOption::Subtype(self.data_type()?),
+            "subtype_opclass" => RangeOption::Class(self.qualified()?),
+            "collation" => RangeOption::Collation(self.qualified()?),
+            "canonical" => {
+                self.qualified()?;
+                RangeOption::Canonical
+            }
+            "subtype_diff" => RangeOption::Difference(self.qualified()?),
+            "multirange_type_name" => RangeOption::Multirange(self.qualified()?),
+            _ => {
+                let message = format!("type attribute \"{name}\" not recognized");
+                return Err(self.error_at(token, Error::new(SqlState::SYNTAX_ERROR, message)));
+            }
+        })
     }
 
     /// Behind ALTER, which is `token`.

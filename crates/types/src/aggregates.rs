@@ -453,6 +453,16 @@ impl State {
             },
             // The binder casts it to the type of array that it is.
             Self::Array(values) => match values.take() {
+                Some(values) if values.iter().any(|value| matches!(value, Datum::Array(_))) => {
+                    let is_empty = |value: &Datum| matches!(value, Datum::Array(array) if array.values().is_empty());
+                    if values.iter().any(Datum::is_null) {
+                        return Err(Error::new(SqlState::NULL_NOT_ALLOWED, "cannot accumulate null arrays"));
+                    }
+                    if values.iter().any(is_empty) {
+                        return Err(Error::new(SqlState("2202E"), "cannot accumulate empty arrays"));
+                    }
+                    Datum::Array(std::sync::Arc::new(Array::of_values(Type::Unknown, values)?))
+                }
                 Some(values) => Datum::Array(std::sync::Arc::new(Array::of_values(Type::Unknown, values)?)),
                 None => Datum::Null,
             },

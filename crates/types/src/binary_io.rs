@@ -75,6 +75,9 @@ pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
         Type::Float4 => Datum::Float(f64::from(f32::from_be_bytes(exactly(bytes)?))),
         Type::Float8 => Datum::Float(f64::from_be_bytes(exactly(bytes)?)),
         Type::Numeric => Datum::Numeric(Wire::parse(bytes)?),
+        Type::Text if matches!(ty, Type::PgSnapshot | Type::TxidSnapshot) => {
+            Datum::text(&crate::snapshots::Snapshot::receive(ty, bytes)?.to_string())
+        }
         Type::Unknown | Type::Text | Type::Varchar | Type::Char | Type::Name => {
             let is_versioned = matches!(ty, Type::JsonPath | Type::Ltree | Type::Lquery | Type::Ltxtquery);
             let text = if is_versioned { versioned(ty, bytes)? } else { utf8(bytes)? };
@@ -170,6 +173,12 @@ pub fn write_binary(ty: Type, modifier: Modifier, value: &Datum, out: &mut Vec<u
         Datum::Float(value) if ty == Type::Float4 => out.extend_from_slice(&(*value as f32).to_be_bytes()),
         Datum::Float(value) => out.extend_from_slice(&value.to_be_bytes()),
         Datum::Numeric(value) => Wire::write(value, out),
+        Datum::Text(text) if matches!(ty, Type::PgSnapshot | Type::TxidSnapshot) => {
+            // A value has the form that was read.
+            if let Ok(snapshot) = crate::snapshots::Snapshot::parse(ty, text) {
+                snapshot.send(out);
+            }
+        }
         Datum::Text(text) => {
             if matches!(ty, Type::JsonPath | Type::Ltree | Type::Lquery | Type::Ltxtquery) {
                 out.push(VERSION);

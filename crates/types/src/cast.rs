@@ -88,7 +88,8 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
         (Void, to) if to.category() == Category::String => Assignment,
         (_, Void | Unknown) | (Void, _) => return None,
         (_, Type::AnyArray) if from.is_array() || from == Unknown => Implicit,
-        (_, Type::AnyElement) => Implicit,
+        (_, Type::AnyElement | Type::AnyCompatible) => Implicit,
+        (_, to) if to.is_polymorphic() && to != Type::AnyArray => return None,
         (Type::AnyArray, _) if to.is_array() => Implicit,
         (Type::Int2Vector | Type::OidVector, Type::Array(element)) => {
             return from.element().and_then(|from| cast_context(from, element.ty()));

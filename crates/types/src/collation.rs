@@ -122,13 +122,89 @@ fn unsupported_locale(locale: &str) -> Error {
     Error::new(SqlState::BAD_PARAMETER, format!("could not open collator for locale \"{locale}\""))
 }
 
+/// A locale in either of ICU's forms: `de-u-co-phonebk`, and the older `de@collation=phonebook`. A language that
+/// nobody knows has the order of all languages together, as in ICU.
+fn parsed(locale: &str) -> Result<Locale> {
+    let (base, keywords) = locale.split_once('@').unwrap_or((locale, ""));
+    let base = base.split('.').next().unwrap_or_default().replace('_', "-");
+    let mut tag = match base.as_str() {
+        "" | "root" => "und".to_owned(),
+        base if base.parse::<Locale>().is_ok() => base.to_owned(),
+        base if base.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') && !base.contains("-u-") => {
+            "und".to_owned()
+        }
+        _ => return Err(unsupported_locale(locale)),
+    };
+    for (at, keyword) in keywords.split(';').filter(|keyword| !keyword.is_empty()).enumerate() {
+        let (key, value) = keyword_of_icu(keyword).ok_or_else(|| unsupported_locale(locale))?;
+        let begin = if at == 0 && !tag.contains("-u-") { "-u" } else { "" };
+        tag.push_str(&format!("{begin}-{key}-{value}"));
+    }
+    tag.parse().map_err(|_| unsupported_locale(locale))
+}
+
+/// A keyword of ICU's older form as BCP 47 has it; `None` if there is no such keyword, or no such value of it.
+fn keyword_of_icu(keyword: &str) -> Option<(&'static str, String)> {
+    let (key, value) = keyword.split_once('=')?;
+    let value = value.to_ascii_lowercase();
+    let switch = |value: &str| match value {
+        "yes" | "true" => Some("true"),
+        "no" | "false" => Some("false"),
+        _ => None,
+    };
+    let (key, value) = match key.to_ascii_lowercase().as_str() {
+        "colstrength" => {
+            let level = match value.as_str() {
+                "primary" => "level1",
+                "secondary" => "level2",
+                "tertiary" => "level3",
+                "quaternary" | "quarternary" => "level4",
+                "identical" => "identic",
+                _ => return None,
+            };
+            ("ks", level)
+        }
+        "colalternate" => {
+            let handling = match value.as_str() {
+                "non-ignorable" => "noignore",
+                "shifted" => "shifted",
+                _ => return None,
+            };
+            ("ka", handling)
+        }
+        "colcasefirst" => {
+            let first = match value.as_str() {
+                "upper" => "upper",
+                "lower" => "lower",
+                _ => switch(&value).filter(|value| *value == "false")?,
+            };
+            ("kf", first)
+        }
+        "colbackwards" => ("kb", switch(&value)?),
+        "colcaselevel" => ("kc", switch(&value)?),
+        "colnumeric" => ("kn", switch(&value)?),
+        "colnormalization" => ("kk", switch(&value)?),
+        "collation" => {
+            let kind = match value.as_str() {
+                "phonebook" => "phonebk",
+                "traditional" => "trad",
+                "dictionary" => "dict",
+                "gb2312han" => "gb2312",
+                "standard" | "search" | "stroke" | "pinyin" | "unihan" | "zhuyin" | "eor" | "emoji" | "compat" => {
+                    return Some(("co", value));
+                }
+                _ => return None,
+            };
+            ("co", kind)
+        }
+        _ => return None,
+    };
+    Some((key, value.to_owned()))
+}
+
 impl Collator {
     fn of(locale: &str, deterministic: bool) -> Result<Self> {
-        let name = match locale {
-            "" | "root" => "und",
-            other => other,
-        };
-        let parsed: Locale = name.replace('_', "-").parse().map_err(|_| unsupported_locale(locale))?;
+        let parsed = parsed(locale)?;
         let mut options = CollatorOptions::default();
         for (key, value) in parsed.extensions.unicode.keywords.iter() {
             let value = value.to_string();
@@ -356,6 +432,13 @@ mod tests {
             check_locale(locale).expect(locale);
         }
         assert!(check_locale("no such locale").is_err());
+        assert!(check_locale("@colNumeric=lower").is_err());
+        let same = |one: &str, other: &str| assert_eq!(parsed(one).unwrap(), parsed(other).unwrap(), "{one}");
+        same("@colStrength=primary;colCaseLevel=yes", "und-u-ks-level1-kc-true");
+        same("de@collation=phonebook", "de-u-co-phonebk");
+        same("en_US.utf8", "en-US");
+        same("C", "und");
+        assert_eq!(sorted("@colCaseFirst=upper", &["a", "A"]), ["A", "a"]);
         assert!(check_locale("und-u-ks-level9").is_err());
         assert_eq!(builtin_locale("de_DE.utf8"), Some("de-DE"));
         assert_eq!(builtin_locale("de-x-icu"), Some("de"));

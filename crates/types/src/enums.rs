@@ -231,6 +231,13 @@ pub fn place_between(before: Option<i64>, behind: Option<i64>) -> Option<i64> {
     }
 }
 
+/// The place of a label as the catalogue shows it: `pg_enum.enumsortorder`, which counts declared labels from 1
+/// and puts others between them, as PostgreSQL does.
+#[must_use]
+pub fn sort_order(place: i64) -> f64 {
+    f64::from((place as f64 / PLACE_STEP as f64) as f32 + 1.0)
+}
+
 /// The name that the type of arrays of a type has.
 #[must_use]
 pub fn array_name(name: &str) -> String {
@@ -289,6 +296,8 @@ mod tests {
         assert_eq!(count, 44);
         assert!(place_between(None, Some(first)).unwrap() < first);
         assert_eq!(place_between(Some(-1), Some(0)), None);
+        let middle = place_between(Some(first), Some(last)).unwrap();
+        assert_eq!([first, middle, last].map(sort_order), [1.0, 1.5, 2.0]);
         assert_eq!(place_between(Some(i64::MAX), None), None);
     }
 }

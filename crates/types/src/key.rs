@@ -87,6 +87,7 @@ pub fn is_exact(ty: Type) -> bool {
         Type::Composite(_)
             | Type::NumRange
             | Type::NumMultirange
+            | Type::Range(_)
             | Type::Numeric
             | Type::Float4
             | Type::Float8

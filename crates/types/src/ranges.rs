@@ -34,6 +34,7 @@ use crate::value::Datum;
 pub(crate) use text::{parse, write};
 
 /// A range type: its values are between values of `subtype`, and lists of them are of `multirange`.
+#[derive(Clone, Copy)]
 struct Known {
     range: Type,
     multirange: Type,
@@ -59,8 +60,12 @@ const fn known(range: Type, multirange: Type, subtype: Type, numbers: [u32; 3]) 
     Known { range, multirange, subtype, class, canonical, difference }
 }
 
-fn of(ty: Type) -> Option<&'static Known> {
-    KNOWN.iter().find(|known| known.range == ty || known.multirange == ty)
+fn of(ty: Type) -> Option<Known> {
+    if let Type::Range(of) = ty {
+        let (range, multirange) = (Type::Range(of.range()), Type::Range(of.multirange()));
+        return Some(known(range, multirange, of.subtype(), [0; 3]));
+    }
+    KNOWN.iter().find(|known| known.range == ty || known.multirange == ty).copied()
 }
 
 /// What `pg_range` says of a range type: the numbers of the type, of its bounds' type, of its

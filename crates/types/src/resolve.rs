@@ -158,8 +158,12 @@ impl Candidate for Listed<'_> {
     fn accepts(&self, index: usize, from: Type) -> bool {
         match self.0[index] {
             to if to == from => true,
-            Type::AnyElement => true,
-            Type::AnyArray => from == Type::Unknown || from.element().is_some(),
+            Type::AnyElement | Type::AnyCompatible => true,
+            Type::AnyNonArray | Type::AnyCompatibleNonArray => from.element().is_none(),
+            Type::AnyEnum => from == Type::Unknown || from.is_enum(),
+            Type::AnyArray | Type::AnyCompatibleArray => from == Type::Unknown || from.element().is_some(),
+            Type::AnyRange | Type::AnyCompatibleRange => from == Type::Unknown || from.is_range(),
+            Type::AnyMultirange | Type::AnyCompatibleMultirange => from == Type::Unknown || from.is_multirange(),
             Type::Void => false,
             to => cast_context(from, to) == Some(CastContext::Implicit),
         }

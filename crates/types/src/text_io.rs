@@ -59,6 +59,9 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
                 Type::JsonPath => Datum::Text(crate::jsonpath::canonical(text)?.into()),
                 Type::Ltree | Type::Lquery | Type::Ltxtquery => crate::ltree::read(ty, text)?,
                 Type::IntQuery => Datum::text(&crate::int_query::IntQuery::parse(text)?.shown()),
+                Type::PgSnapshot | Type::TxidSnapshot => {
+                    Datum::text(&crate::snapshots::Snapshot::parse(ty, text)?.to_string())
+                }
                 _ => pieces::copy(text)?,
             }
         }

@@ -6,6 +6,7 @@ use crate::composites::CompositeType;
 use crate::domains::DomainType;
 use crate::enums::EnumType;
 use crate::interval::IntervalFields;
+use crate::range_types::RangeType;
 
 /// Bytes of a name; longer ones are cut, as in PostgreSQL.
 pub const NAME_BYTES_MAX: usize = 63;
@@ -24,6 +25,8 @@ macro_rules! types {
             Enum(EnumType),
             /// A composite type that a user has defined.
             Composite(CompositeType),
+            /// A range that a user has defined, or its multirange.
+            Range(RangeType),
             /// An array of any other type.
             Array(Scalar),
         }
@@ -37,17 +40,29 @@ macro_rules! types {
             Enum(EnumType),
             /// A composite type.
             Composite(CompositeType),
+            /// A range of a user's, or its multirange.
+            Range(RangeType),
         }
 
         impl Scalar {
             /// As a type.
             #[must_use]
             pub const fn ty(self) -> Type {
-                match self { $(Self::$name => Type::$name,)* Self::Enum(of) => Type::Enum(of), Self::Composite(of) => Type::Composite(of) }
+                match self {
+                    $(Self::$name => Type::$name,)*
+                    Self::Enum(of) => Type::Enum(of),
+                    Self::Composite(of) => Type::Composite(of),
+                    Self::Range(of) => Type::Range(of),
+                }
             }
 
             const fn array_oid(self) -> u32 {
-                match self { $(Self::$name => $array,)* Self::Enum(of) => of.array_oid(), Self::Composite(of) => of.array_oid() }
+                match self {
+                    $(Self::$name => $array,)*
+                    Self::Enum(of) => of.array_oid(),
+                    Self::Composite(of) => of.array_oid(),
+                    Self::Range(of) => of.array_oid(),
+                }
             }
         }
 
@@ -62,6 +77,7 @@ macro_rules! types {
                     $(Self::$name => $oid,)*
                     Self::Enum(of) => of.oid(),
                     Self::Composite(of) => of.oid(),
+                    Self::Range(of) => of.oid(),
                     Self::Array(element) => element.array_oid(),
                 }
             }
@@ -73,10 +89,12 @@ macro_rules! types {
                     $(Self::$name => $sql,)*
                     Self::Enum(of) => of.sql_name(),
                     Self::Composite(of) => of.sql_name(),
+                    Self::Range(of) => of.sql_name(),
                     Self::Array(element) => match element {
                         $(Scalar::$name => concat!($sql, "[]"),)*
                         Scalar::Enum(of) => of.array_sql_name(),
                         Scalar::Composite(of) => of.array_sql_name(),
+                        Scalar::Range(of) => of.array_sql_name(),
                     },
                 }
             }
@@ -88,10 +106,12 @@ macro_rules! types {
                     $(Self::$name => $inner,)*
                     Self::Enum(of) => of.name(),
                     Self::Composite(of) => of.name(),
+                    Self::Range(of) => of.name(),
                     Self::Array(element) => match element {
                         $(Scalar::$name => concat!("_", $inner),)*
                         Scalar::Enum(of) => of.array_name(),
                         Scalar::Composite(of) => of.array_name(),
+                        Scalar::Range(of) => of.array_name(),
                     },
                 }
             }
@@ -103,6 +123,7 @@ macro_rules! types {
                     $(Self::$name => Category::$category,)*
                     Self::Enum(_) => Category::Enum,
                     Self::Composite(_) => Category::Composite,
+                    Self::Range(_) => Category::Range,
                     Self::Array(_) => Category::Array,
                 }
             }
@@ -110,7 +131,7 @@ macro_rules! types {
             /// `pg_type.typlen`: bytes of a value in PostgreSQL's memory, -1 if they vary.
             #[must_use]
             pub const fn length(self) -> i16 {
-                match self { $(Self::$name => $length,)* Self::Enum(_) => 4, Self::Composite(_) | Self::Array(_) => -1 }
+                match self { $(Self::$name => $length,)* Self::Enum(_) => 4, Self::Composite(_) | Self::Range(_) | Self::Array(_) => -1 }
             }
 
             /// The type of arrays of it; `None` for arrays, and for what is in no array.
@@ -120,6 +141,7 @@ macro_rules! types {
                     $(Self::$name => if $array == 0 { None } else { Some(Self::Array(Scalar::$name)) },)*
                     Self::Enum(of) => Some(Self::Array(Scalar::Enum(of))),
                     Self::Composite(of) => Some(Self::Array(Scalar::Composite(of))),
+                    Self::Range(of) => Some(Self::Array(Scalar::Range(of))),
                     Self::Array(_) => None,
                 }
             }
@@ -293,6 +315,28 @@ types! {
     AnyArray 2277 0 "anyarray" "anyarray" Pseudo -1;
     /// `anyelement`: what is in such an array
     AnyElement 2283 0 "anyelement" "anyelement" Pseudo 4;
+    /// `anynonarray`: the same, but no array
+    AnyNonArray 2776 0 "anynonarray" "anynonarray" Pseudo 4;
+    /// `anyenum`: the same, and an enum
+    AnyEnum 3500 0 "anyenum" "anyenum" Pseudo 4;
+    /// `anyrange`: a range with such bounds
+    AnyRange 3831 0 "anyrange" "anyrange" Pseudo -1;
+    /// `anymultirange`: a list of such ranges
+    AnyMultirange 4537 0 "anymultirange" "anymultirange" Pseudo -1;
+    /// `anycompatible`: what all arguments of these kinds become
+    AnyCompatible 5077 0 "anycompatible" "anycompatible" Pseudo 4;
+    /// `anycompatiblearray`: an array of that
+    AnyCompatibleArray 5078 0 "anycompatiblearray" "anycompatiblearray" Pseudo -1;
+    /// `anycompatiblenonarray`: that, but no array
+    AnyCompatibleNonArray 5079 0 "anycompatiblenonarray" "anycompatiblenonarray" Pseudo 4;
+    /// `anycompatiblerange`: a range with such bounds
+    AnyCompatibleRange 5080 0 "anycompatiblerange" "anycompatiblerange" Pseudo -1;
+    /// `anycompatiblemultirange`: a list of such ranges
+    AnyCompatibleMultirange 4538 0 "anycompatiblemultirange" "anycompatiblemultirange" Pseudo -1;
+    /// `pg_snapshot`, which transactions a snapshot sees: see [`crate::snapshots`]
+    PgSnapshot 5038 5039 "pg_snapshot" "pg_snapshot" User -1;
+    /// `txid_snapshot`, the older name of such a type
+    TxidSnapshot 2970 2949 "txid_snapshot" "txid_snapshot" User -1;
 }
 
 /// The groups that PostgreSQL sorts types into when it chooses among functions.
@@ -374,8 +418,16 @@ impl Type {
     /// Whether values have an order, and an equality, that is the same wherever values are compared.
     #[must_use]
     pub const fn is_ordered(self) -> bool {
-        !matches!(self, Self::Json | Self::JsonPath | Self::Lquery | Self::Ltxtquery | Self::IntQuery)
-            && !self.is_geometric()
+        !matches!(
+            self,
+            Self::Json
+                | Self::JsonPath
+                | Self::Lquery
+                | Self::Ltxtquery
+                | Self::IntQuery
+                | Self::PgSnapshot
+                | Self::TxidSnapshot
+        ) && !self.is_geometric()
     }
 
     /// The extension that has brought the type, or what is in its arrays.
@@ -401,16 +453,36 @@ impl Type {
     /// Whether it is a type that a user has defined, but no array.
     #[must_use]
     pub const fn is_of_user(self) -> bool {
-        matches!(self, Self::Enum(_) | Self::Composite(_))
+        matches!(self, Self::Enum(_) | Self::Composite(_) | Self::Range(_))
+    }
+
+    /// Whether it stands for a type that a call's arguments tell: `anyelement` and its kin.
+    #[must_use]
+    pub const fn is_polymorphic(self) -> bool {
+        matches!(
+            self,
+            Self::AnyElement
+                | Self::AnyArray
+                | Self::AnyNonArray
+                | Self::AnyEnum
+                | Self::AnyRange
+                | Self::AnyMultirange
+                | Self::AnyCompatible
+                | Self::AnyCompatibleArray
+                | Self::AnyCompatibleNonArray
+                | Self::AnyCompatibleRange
+                | Self::AnyCompatibleMultirange
+        )
     }
 
     /// The type that a user has defined which values are of, or values in arrays.
     #[must_use]
     pub const fn of_user(self) -> Option<Self> {
         match self {
-            Self::Enum(_) | Self::Composite(_) => Some(self),
+            Self::Enum(_) | Self::Composite(_) | Self::Range(_) => Some(self),
             Self::Array(Scalar::Enum(of)) => Some(Self::Enum(of)),
             Self::Array(Scalar::Composite(of)) => Some(Self::Composite(of)),
+            Self::Array(Scalar::Range(of)) => Some(Self::Range(of)),
             _ => None,
         }
     }
@@ -465,6 +537,7 @@ impl Type {
             geometric if geometric.is_geometric() => Self::Bytea,
             Self::InternalChar | Self::NodeTree | Self::AclItem | Self::Json | Self::JsonPath => Self::Text,
             Self::Ltree | Self::Lquery | Self::Ltxtquery | Self::IntQuery => Self::Text,
+            Self::PgSnapshot | Self::TxidSnapshot => Self::Text,
             other => other,
         }
     }
@@ -494,7 +567,7 @@ impl Type {
     /// Whether values are [`crate::Datum::Array`].
     #[must_use]
     pub fn is_array(self) -> bool {
-        self.element().is_some() || self == Self::AnyArray
+        self.element().is_some() || matches!(self, Self::AnyArray | Self::AnyCompatibleArray)
     }
 
     /// Whether tables may have columns of it.
@@ -525,6 +598,8 @@ impl Type {
             Self::Array(Scalar::Enum(of)) => of.code(true),
             Self::Composite(of) => of.code(false),
             Self::Array(Scalar::Composite(of)) => of.code(true),
+            Self::Range(of) => of.code(false),
+            Self::Array(Scalar::Range(of)) => of.code(true),
             other => other.oid(),
         }
     }
@@ -538,7 +613,11 @@ impl Type {
             None => match CompositeType::from_code(code) {
                 Some((of, false)) => Some(Self::Composite(of)),
                 Some((of, true)) => Some(Self::Array(Scalar::Composite(of))),
-                None => Self::from_oid(code),
+                None => match RangeType::from_code(code) {
+                    Some((of, false)) => Some(Self::Range(of)),
+                    Some((of, true)) => Some(Self::Array(Scalar::Range(of))),
+                    None => Self::from_oid(code),
+                },
             },
         }
     }

@@ -1,13 +1,17 @@
-//! Checks of foreign keys that are put off until the transaction ends, or until SET CONSTRAINTS asks
-//! for them.
+//! Checks of foreign keys and of deferrable keys that are put off until the transaction ends, or until
+//! SET CONSTRAINTS asks for them.
 //!
 //! Invariants: a check looks at the rows as they are when it is made. So it may be made more often
 //! than needed, and one of what has been taken back meanwhile finds nothing wrong.
 
-use colibri_catalog::{ObjectId, Timing};
+use std::sync::Arc;
+
+use colibri_catalog::{Index, ObjectId, Table, Timing};
+use colibri_txn::Key;
 use colibri_types::Result;
 
 use super::actions::{Event, Round, expect_allowed};
+use super::exclusion::expect_single;
 use super::references::Unchecked;
 use crate::memory::Reservation;
 use crate::triggers::PutOff;
@@ -22,6 +26,8 @@ pub struct Deferred {
 }
 
 enum Check {
+    /// Two rows had the same values of a deferrable key.
+    Key(Arc<Table>, Arc<Index>, Key),
     /// A row refers to one that was not there.
     Row(Unchecked),
     /// A row has gone that others may refer to.
@@ -33,6 +39,12 @@ enum Check {
 impl Deferred {
     pub(super) fn row(ex: &mut Exec<'_, '_>, constraint: ObjectId, row: Unchecked) -> Result<Self> {
         Self::new(ex, constraint, size_of::<Self>() + row.key_bytes(), Check::Row(row))
+    }
+
+    /// Two rows have the same values of a deferrable key, as yet.
+    pub(super) fn key(ex: &mut Exec<'_, '_>, table: &Table, index: &Index, values: Key) -> Result<Self> {
+        let bytes = size_of::<Self>() + size_of::<Table>() + values.len();
+        Self::new(ex, index.id, bytes, Check::Key(Arc::new(table.clone()), Arc::new(index.clone()), values))
     }
 
     pub(super) fn gone(ex: &mut Exec<'_, '_>, constraint: ObjectId, event: Event, bytes: usize) -> Result<Self> {
@@ -66,6 +78,7 @@ impl Deferred {
     #[must_use]
     pub fn is_about(&self, table: ObjectId) -> bool {
         match &self.check {
+            Check::Key(of, ..) => of.id == table,
             Check::Row(row) => row.table() == table,
             Check::Gone(event) => event.table.id == table || event.rule().source.id == table,
             Check::Trigger(put_off) => put_off.table() == table,
@@ -75,9 +88,10 @@ impl Deferred {
     /// Makes the check.
     ///
     /// # Errors
-    /// 23503, and of the transaction.
+    /// 23503, 23505, and of the transaction.
     pub fn check(&self, ex: &mut Exec<'_, '_>) -> Result<()> {
         match &self.check {
+            Check::Key(table, index, values) => expect_single(ex, table, index, values),
             Check::Row(row) => row.check(ex),
             Check::Gone(event) => expect_allowed(ex, &Round::default(), event),
             Check::Trigger(put_off) => put_off.fire(ex),

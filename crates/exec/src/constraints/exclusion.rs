@@ -17,7 +17,8 @@ use colibri_catalog::{Index, Table, record, store_error::InSql as _};
 use colibri_txn::{ColumnSet, Direction, IfLocked, Key, KeyRange, LockMode};
 use colibri_types::{Datum, Env, Error, Result, SqlState, Type, key, ranges};
 
-use super::{find_entry, key_text};
+use super::deferred::{Deferred, is_deferred};
+use super::{duplicate, duplicate_in_old_rows, find_entry, key_text};
 use crate::Exec;
 
 /// What compares overlapping ranges.
@@ -94,11 +95,36 @@ pub(crate) fn conflicting(
 pub(super) fn claim(ex: &mut Exec<'_, '_>, table: &Table, index: &Index, row: &[Datum]) -> Result<()> {
     match conflicting(ex, table, index, row, true)? {
         None => Ok(()),
+        Some(_) if is_deferred(ex.cx.session, index.id, index.timing) => {
+            let values = record::index_values(table, index, row)?;
+            let check = Deferred::key(ex, table, index, values)?;
+            ex.cx.session.defer(vec![check]);
+            Ok(())
+        }
+        Some(_) if index.deferrable_key => Err(duplicate(table, Some(index), row, ex.cx.env)),
         Some(entry) => {
             let message = format!("conflicting key value violates exclusion constraint \"{}\"", index.name);
             Err(violation(table, index, message, "conflicts with existing key", row, &entry, ex.cx.env))
         }
     }
+}
+
+/// The check of a deferrable key that was put off: no two rows have some values.
+pub(super) fn expect_single(ex: &mut Exec<'_, '_>, table: &Table, index: &Index, values: &Key) -> Result<()> {
+    let mut count = 0;
+    let range = record::prefix_range(values.clone());
+    ex.txn
+        .scan(&index.space(), &range, Direction::Forward, ColumnSet::NONE, 2, &mut |_, _| {
+            count += 1;
+            if count < 2 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })
+        .in_sql()?;
+    if count < 2 {
+        return Ok(());
+    }
+    let mut row = vec![Datum::Null; table.columns.len()];
+    record::decode_values(table, index, values, &mut row);
+    Err(duplicate(table, Some(index), &row, ex.cx.env))
 }
 
 /// An entry, where its range begins, and the range if the index has one.
@@ -136,6 +162,9 @@ pub(super) fn check_entries(table: &Table, index: &Index, entries: &[Key], env: 
             if overlap {
                 let mut row = vec![Datum::Null; table.columns.len()];
                 record::decode_values(table, index, &other[..], &mut row);
+                if index.deferrable_key {
+                    return Err(duplicate_in_old_rows(table, Some(index), &row, env));
+                }
                 let message = format!("could not create exclusion constraint \"{}\"", index.name);
                 return Err(violation(table, index, message, "conflicts with key", &row, entry, env));
             }

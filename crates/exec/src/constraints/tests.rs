@@ -175,6 +175,7 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         partitioned: None,
         partition_of: None,
         inherits: Vec::new(),
+        replica_identity: colibri_catalog::ReplicaIdentity::Default,
         children: Vec::new(),
         topic: None,
         layout: None,

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::frame::{Frame, Ranges};
 use super::place::{Place, Rows};
 use crate::expr::Expr;
-use crate::plan::{FrameBound, FrameUnits, SortKey, WindowCall, WindowFunction};
+use crate::plan::{Exclude, SortKey, WindowCall, WindowFunction};
 
 /// Where a value is found.
 pub(super) enum Source {

@@ -34,7 +34,7 @@ use crate::plan::SortKey;
 
 /// The collations that compare bytes, and the database's.
 pub const OF_BYTES: [&str; 5] = ["C", "POSIX", "ucs_basic", "C.utf8", "C.UTF-8"];
-const DEFAULT: &str = "default";
+pub const DEFAULT: &str = "default";
 
 /// Stands for a text that has to be compared without anybody knowing how.
 static UNDETERMINED: Function = Function {

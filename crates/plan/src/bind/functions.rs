@@ -2,6 +2,7 @@
 
 mod aggregates;
 pub(super) mod json;
+mod of_operators;
 mod ordered_sets;
 pub(super) mod search;
 mod windows;
@@ -12,7 +13,7 @@ use colibri_catalog::Relation;
 use colibri_types::{
     Category, ColumnType, Datum, EnumType, Error, Result, SqlState, Type,
     cast::CastContext,
-    functions::{ENUM_RANGE, Volatility, is_of_extension},
+    functions::{ENUM_RANGE, Volatility, is_of_extension, of_user_range},
     resolve,
 };
 use sqlparser::ast;
@@ -149,8 +150,8 @@ pub(super) fn is_value(name: &str) -> bool {
     )
 }
 
-struct Args<'a> {
-    exprs: Vec<&'a ast::Expr>,
+pub(super) struct Args<'a> {
+    pub(super) exprs: Vec<&'a ast::Expr>,
     star: bool,
     distinct: bool,
     order: &'a [ast::OrderByExpr],
@@ -342,6 +343,11 @@ impl Binder<'_> {
         // Whether it is an aggregate is asked by name first: its arguments are bound under other
         // rules.
         if is_aggregate {
+            if matches!(name.as_str(), "range_agg" | "range_intersect_agg")
+                && let Some(bound) = self.user_ranges_gathered(&name, &args, function.filter.as_deref(), span)?
+            {
+                return Ok(bound);
+            }
             return self.aggregate(&name, &args, function.filter.as_deref(), span);
         }
         if args.star || args.distinct || function.filter.is_some() || !args.order.is_empty() {
@@ -407,6 +413,11 @@ impl Binder<'_> {
         };
         let Some(to) = to else { return Ok(None) };
         let args = self.at(span, args(function))?;
+        if matches!(to.ty, Type::Range(_))
+            && let Some(bound) = self.user_range_in_schema(schema, name, &args.exprs)?
+        {
+            return Ok(Some(bound));
+        }
         let [arg] = args.exprs[..] else { return Ok(None) };
         if args.star || args.distinct || function.over.is_some() || function.filter.is_some() {
             return Ok(None);
@@ -553,6 +564,16 @@ impl Binder<'_> {
             let arg = args.into_iter().next().expect("there is one argument");
             let expr = self.coerce(arg, to, CastContext::Explicit, span)?;
             return Ok(Bound::new(expr, to));
+        }
+        let of_range = of_user_range(name, &types)
+            .or_else(|| if self.is_function(name) { None } else { self.user_range_maker(None, name, &types) });
+        if let Some(call) = of_range {
+            return self.user_range_call(call, args.into_iter().map(|arg| (arg, span)).collect());
+        }
+        if self.builtin.functions.named(name).is_empty()
+            && let Some(bound) = self.function_of_operator(name, &args, span)?
+        {
+            return Ok(bound);
         }
         let function = self.at(span, self.function_named(name, &types))?;
         if function.name == "concat_ws" && !matches!(types[0].category(), Category::String | Category::Unknown) {

@@ -16,6 +16,7 @@ use sqlparser::ast::{self, Spanned};
 use sqlparser::tokenizer::Span;
 
 use super::expr::Bound;
+use super::polymorphic::{Meaning, Misfit};
 use super::{Binder, NeedOn, Scope, ScopeTable, fold, logical, name_parts};
 use crate::expr::{Expr, RoutineCall, SessionFunction};
 use crate::plan::Series;
@@ -363,17 +364,19 @@ impl Binder<'_> {
             by,
             columns: super::OnColumns::Relation,
         });
-        let element = self.element_of_call(&routine, &places, gathers_from, &given, span)?;
+        let pairs = polymorphic_pairs(&routine, &places, gathers_from, &given);
+        let meaning =
+            Meaning::of(&pairs).map_err(|misfit| self.place(span, misfit.error(|| no_match(&routine.name, &given))))?;
         let actual = |ty: &RoutineType| -> ColumnType {
             match ty.value() {
-                Some(ty) => match (ty.ty, element) {
-                    (Type::AnyElement, Some(element)) => element.into(),
-                    (Type::AnyArray, Some(element)) => element.array().unwrap_or(element).into(),
-                    _ => ty,
-                },
+                Some(ty) if ty.ty.is_polymorphic() => meaning.actual(ty.ty).into(),
+                Some(ty) => ty,
                 None => Type::Void.into(),
             }
         };
+        if let Some(ty) = routine.result.value() {
+            self.at(span, meaning.result(ty.ty))?;
+        }
         let takes: Vec<Argument> = if routine.is_procedure {
             routine.args.iter().filter(|arg| arg.mode != ArgumentMode::Table).cloned().collect()
         } else {
@@ -516,58 +519,6 @@ impl Binder<'_> {
         match routine.result {
             RoutineType::RowOf(relation) => self.row_of_relation(relation).map(Some),
             _ => Ok(None),
-        }
-    }
-
-    /// What `anyelement` stands for in a call.
-    fn element_of_call(
-        &mut self,
-        routine: &Routine,
-        places: &[Option<usize>],
-        gathers_from: Option<usize>,
-        given: &[Given],
-        span: Span,
-    ) -> Result<Option<Type>> {
-        let is_poly =
-            |arg: &&Argument| matches!(arg.ty.value().map(|ty| ty.ty), Some(Type::AnyElement | Type::AnyArray));
-        if !routine.args.iter().any(|arg| is_poly(&arg)) {
-            return Ok(None);
-        }
-        let mut found: Option<Type> = None;
-        let takes = routine.given().zip(places).filter_map(|(arg, place)| Some((arg, (*place)?)));
-        for (arg, place) in takes.filter(|(arg, _)| is_poly(arg)) {
-            let is_array = arg.ty.value().is_some_and(|ty| ty.ty == Type::AnyArray);
-            let several = match (arg.mode == ArgumentMode::Variadic, gathers_from) {
-                (true, Some(from)) => &given[from.min(given.len())..],
-                _ => &given[place..=place],
-            };
-            for given in several {
-                let ty = given.bound.ty.ty;
-                let gathers = arg.mode == ArgumentMode::Variadic && gathers_from.is_some();
-                let element = match (is_array && !gathers, ty) {
-                    (_, Type::Unknown) => continue,
-                    (true, ty) => match ty.element() {
-                        Some(element) => element,
-                        None => continue,
-                    },
-                    (false, ty) => ty,
-                };
-                match found {
-                    None => found = Some(element),
-                    Some(known) if known == element => {}
-                    Some(known) => match (gathers, resolve::common_type(&[known, element])) {
-                        (true, Some(common)) => found = Some(common),
-                        _ => return Err(self.place(span, no_match(&routine.name, given_slice(given)))),
-                    },
-                }
-            }
-        }
-        match found {
-            Some(element) => Ok(Some(element)),
-            None => {
-                let message = "could not determine polymorphic type because input has type unknown";
-                Err(self.place(span, Error::new(SqlState::TYPE_MISMATCH, message)))
-            }
         }
     }
 
@@ -868,10 +819,6 @@ pub(super) fn only_result(call: &Expr) -> Option<CompactString> {
     }
 }
 
-fn given_slice(given: &Given) -> &[Given] {
-    std::slice::from_ref(given)
-}
-
 /// How a call's arguments are those of a function, if they can be.
 fn matching(routine: &Arc<Routine>, given: &[Given], wants_procedure: bool) -> Option<Meant> {
     let takes: Vec<&Argument> = if wants_procedure && routine.is_procedure {
@@ -904,6 +851,7 @@ fn matching(routine: &Arc<Routine>, given: &[Given], wants_procedure: bool) -> O
         let ty = type_of(takes[place]);
         types.push(match (gathers, ty) {
             (true, Type::AnyArray) => Type::AnyElement,
+            (true, Type::AnyCompatibleArray) => Type::AnyCompatible,
             (true, ty) => ty.element()?,
             (false, ty) => ty,
         });
@@ -914,7 +862,43 @@ fn matching(routine: &Arc<Routine>, given: &[Given], wants_procedure: bool) -> O
     if takes.iter().zip(&places).any(is_missing) {
         return None;
     }
+    // What agrees on no type is another function's call.
+    if Meaning::of(&polymorphic_pairs(routine, &places, gathers_from, given)).err() == Some(Misfit::Different) {
+        return None;
+    }
     Some(Meant { routine: Arc::clone(routine), places, types, gathers_from })
+}
+
+/// The polymorphic types of a function's arguments, each with what a call gives there.
+fn polymorphic_pairs(
+    routine: &Routine,
+    places: &[Option<usize>],
+    gathers_from: Option<usize>,
+    given: &[Given],
+) -> Vec<(Type, Type)> {
+    let mut pairs = Vec::new();
+    let takes: Vec<&Argument> = if routine.is_procedure {
+        routine.args.iter().filter(|arg| arg.mode != ArgumentMode::Table).collect()
+    } else {
+        routine.given().collect()
+    };
+    for (arg, place) in takes.into_iter().zip(places) {
+        let (Some(declared), Some(place)) = (arg.ty.value(), *place) else { continue };
+        if !declared.ty.is_polymorphic() || arg.mode == ArgumentMode::Out {
+            continue;
+        }
+        match gathers_from {
+            Some(from) if arg.mode == ArgumentMode::Variadic => {
+                let each = match declared.ty {
+                    Type::AnyCompatibleArray => Type::AnyCompatible,
+                    _ => Type::AnyElement,
+                };
+                pairs.extend(given.iter().skip(from).map(|given| (each, given.bound.ty.ty)));
+            }
+            _ => pairs.extend(given.get(place).map(|given| (declared.ty, given.bound.ty.ty))),
+        }
+    }
+    pairs
 }
 
 fn no_match(name: &str, given: &[Given]) -> Error {

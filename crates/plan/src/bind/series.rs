@@ -267,6 +267,15 @@ impl Binder<'_> {
                 let listed = self.call(listed, vec![bound], at)?;
                 Ok((Series::Unnest, vec![listed.expr], Type::Text))
             }
+            "pg_snapshot_xip" | "txid_snapshot_xip" => {
+                let [(bound, at)] = <[_; 1]>::try_from(bounds).map_err(|_| self.place(span, wrong_call(function)))?;
+                let (listed, ty) = match function {
+                    "pg_snapshot_xip" => (".pg_snapshot_xip", Type::Xid8),
+                    _ => (".txid_snapshot_xip", Type::Int8),
+                };
+                let at_work = self.call(listed, vec![bound], at)?;
+                Ok((Series::Unnest, vec![at_work.expr], ty))
+            }
             "pg_listening_channels" => {
                 if !bounds.is_empty() {
                     return Err(self.place(span, wrong_call(function)));
@@ -333,6 +342,9 @@ impl Binder<'_> {
         if let ("unnest", Some(listed)) = (function, ranges_as_array(array.ty.ty)) {
             let call = Expr::Call { function: listed, args: vec![array.expr] };
             array = Bound::new(call, listed.result);
+        }
+        if function == "unnest" {
+            array = self.user_ranges_listed(array)?;
         }
         let Some(element) = array.ty.ty.element() else {
             let message = format!("function {function}({}) does not exist", array.ty.ty);
@@ -440,6 +452,8 @@ pub(super) fn gives_rows(name: &str) -> bool {
                 | "_pg_expandarray"
                 | "pg_partition_ancestors"
                 | "pg_listening_channels"
+                | "pg_snapshot_xip"
+                | "txid_snapshot_xip"
         )
 }
 

@@ -422,6 +422,8 @@ fn custom(name: &ast::ObjectName, arguments: &[String]) -> Result<ColumnType> {
         ("polygon", []) => Type::Polygon,
         ("line", []) => Type::Line,
         ("circle", []) => Type::Circle,
+        ("pg_snapshot", []) => Type::PgSnapshot,
+        ("txid_snapshot", []) => Type::TxidSnapshot,
         ("int4range", []) => Type::Int4Range,
         ("numrange", []) => Type::NumRange,
         ("tsrange", []) => Type::TsRange,

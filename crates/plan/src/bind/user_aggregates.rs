@@ -13,6 +13,7 @@ use sqlparser::ast;
 use sqlparser::tokenizer::Span;
 
 use super::expr::{Bound, known};
+use super::polymorphic::Meaning;
 use super::{Binder, Scope, ScopeTable, logical};
 use crate::expr::{Expr, Fold, SessionFunction};
 
@@ -111,24 +112,30 @@ impl Binder<'_> {
 
     fn fold(&mut self, routine: &Routine, parts: &AggregateParts, given: &[ColumnType]) -> Result<(Fold, ColumnType)> {
         let declared: Vec<ColumnType> = routine.given().filter_map(|arg| arg.ty.value()).collect();
-        let mut element = None;
+        let mut pairs = Vec::with_capacity(given.len());
         let mut types = Vec::with_capacity(given.len());
         for (at, ty) in given.iter().enumerate() {
             let wanted = declared.get(at.min(declared.len().saturating_sub(1))).copied();
             let ty = ColumnType { ty: known(ty.ty), ..*ty };
-            match wanted.map(|wanted| wanted.ty) {
-                Some(Type::AnyElement) => element = element.or(Some(ty.ty)),
-                Some(Type::AnyArray) => element = element.or(ty.ty.element()),
-                _ => {}
-            }
+            // Of the values that are left, each is given by itself.
+            pairs.extend(wanted.map(|wanted| match wanted.ty {
+                Type::AnyArray if !ty.ty.is_array() => (Type::AnyElement, ty.ty),
+                Type::AnyCompatibleArray if !ty.ty.is_array() => (Type::AnyCompatible, ty.ty),
+                other => (other, ty.ty),
+            }));
             types.push(ty);
         }
+        let no_function = || {
+            let shown: Vec<&str> = types.iter().map(|ty| ty.sql_name()).collect();
+            let message = format!("function {}({}) does not exist", routine.name, shown.join(", "));
+            Error::new(SqlState::NO_SUCH_FUNCTION, message)
+        };
+        let meaning = Meaning::of(&pairs).map_err(|misfit| misfit.error(no_function))?;
         let actual = |ty: &RoutineType| -> ColumnType {
-            match (ty.value(), element) {
-                (Some(ty), Some(element)) if ty.ty == Type::AnyElement => element.into(),
-                (Some(ty), Some(element)) if ty.ty == Type::AnyArray => element.array().unwrap_or(element).into(),
-                (Some(ty), _) => ty,
-                (None, _) => Type::Void.into(),
+            match ty.value() {
+                Some(ty) if ty.ty.is_polymorphic() => meaning.actual(ty.ty).into(),
+                Some(ty) => ty,
+                None => Type::Void.into(),
             }
         };
         let state = actual(&parts.state);

@@ -74,6 +74,7 @@ impl Binder<'_> {
             partitioned: None,
             partition_of: None,
             inherits: Vec::new(),
+            replica_identity: colibri_catalog::ReplicaIdentity::Default,
             children: Vec::new(),
             topic: None,
             layout: None,

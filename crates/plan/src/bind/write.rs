@@ -820,6 +820,11 @@ impl Binder<'_> {
                 let key = table.primary_key.as_ref().filter(|key| key.name == name).map(|_| Arbiter::Key);
                 let is_meant = |index: &&Arc<Index>| index.name == name && (index.unique || index.is_exclusion());
                 let index = || table.indexes.iter().find(is_meant);
+                if index().is_some_and(|index| !index.timing.is_fixed()) {
+                    let message =
+                        "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as arbiters";
+                    return Err(Error::new(SqlState("55000"), message));
+                }
                 if let (ast::OnConflictAction::DoUpdate(_), Some(true)) =
                     (&clause.action, index().map(|index| index.is_exclusion()))
                 {

@@ -142,6 +142,7 @@ impl Session {
             Admin::AlterView { name, if_exists, change } => self.alter_view(name, *if_exists, change),
             Admin::RenameRelation { object, if_exists, to } => self.rename_one_relation(object, *if_exists, to),
             Admin::CreateEnum { name, labels } => self.create_enum(name, labels),
+            Admin::CreateRange { name, options } => self.create_range(name, options),
             Admin::CreateComposite { name, fields } => self.create_composite(name, fields),
             Admin::AlterType { name, change } => self.alter_user_type(name, change),
             Admin::DropTypes { names, if_exists, cascade, domains } => {

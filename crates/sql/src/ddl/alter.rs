@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use colibri_catalog::{Change, Check, ForeignKey, Relation, Sequence, Table, store_error::InSql as _};
+use colibri_catalog::{Change, Check, ForeignKey, Relation, ReplicaIdentity, Sequence, Table, store_error::InSql as _};
 use colibri_syntax::tree::IdentityChange;
 use colibri_syntax::tree::ViewChange;
 use colibri_txn::SpaceId;
@@ -323,24 +323,23 @@ impl Session {
             }
             // OWNER TO as the only action is a statement of its own: see `admin`.
             AlterTableOperation::OwnerTo { .. } => Err(Error::unsupported("OWNER TO together with other changes")),
-            // The old rows are not needed.
-            AlterTableOperation::ReplicaIdentity { identity: ast::ReplicaIdentity::Index(index) } => {
-                let index = fold(index);
-                let is_key = table.primary_key.as_ref().is_some_and(|key| key.name == index);
-                if is_key || table.indexes.iter().any(|known| known.name == index) {
-                    return Ok(());
-                }
-                let message = format!("index \"{index}\" for table \"{}\" does not exist", table.name);
-                Err(Error::new(SqlState::NO_SUCH_OBJECT, message))
+            AlterTableOperation::ReplicaIdentity { identity } => {
+                draft.table.replica_identity = match identity {
+                    ast::ReplicaIdentity::Nothing => ReplicaIdentity::Nothing,
+                    ast::ReplicaIdentity::Full => ReplicaIdentity::Full,
+                    ast::ReplicaIdentity::Default => ReplicaIdentity::Default,
+                    ast::ReplicaIdentity::Index(index) => {
+                        ReplicaIdentity::Index(self.replica_index(table, &fold(index))?)
+                    }
+                };
+                Ok(())
             }
             AlterTableOperation::SetOptionsParens { options } => self.set_table_options(draft, options),
             AlterTableOperation::EnableRowLevelSecurity => self.set_row_security(draft, |it| it.enabled = true),
             AlterTableOperation::DisableRowLevelSecurity => self.set_row_security(draft, |it| it.enabled = false),
             AlterTableOperation::ForceRowLevelSecurity => self.set_row_security(draft, |it| it.forced = true),
             AlterTableOperation::NoForceRowLevelSecurity => self.set_row_security(draft, |it| it.forced = false),
-            AlterTableOperation::ReplicaIdentity { .. }
-            | AlterTableOperation::SetLogged
-            | AlterTableOperation::SetUnlogged => Ok(()),
+            AlterTableOperation::SetLogged | AlterTableOperation::SetUnlogged => Ok(()),
             AlterTableOperation::ValidateConstraint { name } => self.validate_constraint(table, draft, &fold(name)),
             AlterTableOperation::ModifyColumn { .. } | AlterTableOperation::ChangeColumn { .. } => {
                 Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: ALTER COLUMN … TYPE changes a column"))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use colibri_catalog::{
-    Check, ForeignKey, Index, IndexColumn, PrimaryKey, ReferenceAction, Table,
+    Check, Excluded, ForeignKey, Index, IndexColumn, PrimaryKey, ReferenceAction, Table,
     cluster::{ObjectKind, PUBLIC_ROLE, Privileges},
 };
 use colibri_types::{Error, Result, SqlState, Type, cast::CastContext};
@@ -124,8 +124,19 @@ impl Session {
                 let columns =
                     columns.into_iter().map(|column| IndexColumn { column, descending: false, nulls_first: false });
                 let nulls_not_distinct = unique.nulls_distinct == ast::NullsDistinctOption::NotDistinct;
-                let plain = Index::plain(id, name, space, columns.collect(), true);
-                let index = Index { constraint: true, nulls_not_distinct, include, ..plain };
+                let timing = whole::timing(unique.characteristics.as_ref())?;
+                let deferrable_key = !timing.is_fixed();
+                if deferrable_key && nulls_not_distinct {
+                    return Err(Error::unsupported("a deferrable constraint UNIQUE NULLS NOT DISTINCT"));
+                }
+                if deferrable_key && (draft.table.partitioned.is_some() || draft.table.partition_of.is_some()) {
+                    return Err(Error::unsupported("a deferrable constraint UNIQUE of a partitioned table"));
+                }
+                let plain = Index::plain(id, name, space, columns.collect(), !deferrable_key);
+                let as_equal = |part: &IndexColumn| Excluded { column: part.column, operator: "=".into() };
+                let exclusion = if deferrable_key { plain.columns.iter().map(as_equal).collect() } else { Vec::new() };
+                let index =
+                    Index { constraint: true, nulls_not_distinct, include, exclusion, timing, deferrable_key, ..plain };
                 draft.table.indexes.push(Arc::new(index));
             }
             TableConstraint::Check(check) => {

@@ -52,6 +52,8 @@ impl Session {
             if topic_of(storage::with_options(&create.table_options)?, None)?.is_some() {
                 return Err(Error::unsupported("CREATE TABLE AS for a topic"));
             }
+            let prepared = self.query_of_execute(query)?;
+            let query = prepared.as_ref().unwrap_or(&**query);
             return self.create_table_as(create, (schema, name, on_commit), query);
         }
         let topic = topic_of(storage::with_options(&create.table_options)?, None)?;
@@ -234,6 +236,7 @@ impl Session {
             partitioned: None,
             partition_of: None,
             inherits: Vec::new(),
+            replica_identity: colibri_catalog::ReplicaIdentity::Default,
             children: Vec::new(),
             topic: None,
             layout: None,

@@ -150,9 +150,10 @@ impl Session {
             let columns: Vec<ast::IndexColumn> =
                 index.columns.iter().map(|part| index_column(&source.columns[part.column].name)).collect();
             let of_exclusion = crate::system::describe::exclusion(source, &index);
+            let unique = format!("UNIQUE (a){}", crate::system::describe::deferrable(index.timing));
             let text = match (index.primary, index.exclusion.is_empty()) {
                 (true, _) => "PRIMARY KEY (a)",
-                (false, true) => "UNIQUE (a)",
+                (false, true) => &unique,
                 (false, false) => &of_exclusion,
             };
             let statement = crate::statement::parse_relational(&format!("CREATE TABLE t (a int, {text})"))?;

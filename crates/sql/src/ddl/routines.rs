@@ -39,6 +39,40 @@ fn uses_temporary(routine: &Routine) -> bool {
     is_temporary(&routine.result) || routine.args.iter().any(|arg| is_temporary(&arg.ty))
 }
 
+/// The polymorphic type of a name.
+fn polymorphic(name: &str) -> Option<Type> {
+    Type::ALL.into_iter().find(|ty| ty.is_polymorphic() && ty.inner_name() == name)
+}
+
+/// 42P13 if no argument tells what a polymorphic result stands for.
+fn expect_told(result: RoutineType, args: &[Argument]) -> Result<()> {
+    const RANGES: [Type; 2] = [Type::AnyRange, Type::AnyMultirange];
+    const COMMON_RANGES: [Type; 2] = [Type::AnyCompatibleRange, Type::AnyCompatibleMultirange];
+    let Some(ty) = result.value().map(|ty| ty.ty).filter(|ty| ty.is_polymorphic()) else { return Ok(()) };
+    let is_common = ty.inner_name().starts_with("anycompatible");
+    let of_ranges = RANGES.contains(&ty) || COMMON_RANGES.contains(&ty);
+    let tells = |arg: &Argument| {
+        let Some(given) = arg.ty.value().map(|ty| ty.ty).filter(|ty| arg.is_given() && ty.is_polymorphic()) else {
+            return false;
+        };
+        let is_same_family = given.inner_name().starts_with("anycompatible") == is_common;
+        is_same_family && (!of_ranges || RANGES.contains(&given) || COMMON_RANGES.contains(&given))
+    };
+    if args.iter().any(tells) {
+        return Ok(());
+    }
+    let needed = match (is_common, of_ranges) {
+        (false, false) => "anyelement, anyarray, anynonarray, anyenum, anyrange, or anymultirange",
+        (false, true) => "anyrange or anymultirange",
+        (true, false) => {
+            "anycompatible, anycompatiblearray, anycompatiblenonarray, anycompatiblerange, or anycompatiblemultirange"
+        }
+        (true, true) => "anycompatiblerange or anycompatiblemultirange",
+    };
+    Err(bad_definition("cannot determine result data type")
+        .detail(format!("A result of type {ty} requires at least one input of type {needed}.")))
+}
+
 impl Session {
     pub(crate) fn about_routines(&mut self, statement: &Routines) -> Result<()> {
         let has_body = matches!(statement, Routines::Create(_) | Routines::Do { .. } | Routines::CreateTrigger(_));
@@ -96,14 +130,13 @@ impl Session {
         };
         let parts = custom_name(named);
         if let Some([name]) = parts.as_deref() {
+            if let Some(ty) = polymorphic(name) {
+                return Ok(RoutineType::Value(ty.into()));
+            }
             match name.as_str() {
                 "trigger" => return Ok(RoutineType::Trigger),
                 "void" => return Ok(RoutineType::Value(Type::Void.into())),
                 "record" => return Ok(RoutineType::Value(Type::Record.into())),
-                "anyelement" | "anynonarray" | "anycompatible" | "anycompatiblenonarray" | "anyenum" => {
-                    return Ok(RoutineType::Value(Type::AnyElement.into()));
-                }
-                "anyarray" | "anycompatiblearray" => return Ok(RoutineType::Value(Type::AnyArray.into())),
                 "refcursor" => return Ok(RoutineType::Value(Type::Text.into())),
                 "event_trigger" => return Err(Error::unsupported("a function of event triggers")),
                 _ => {}
@@ -232,7 +265,7 @@ impl Session {
                 }
                 _ => {}
             }
-            let is_array = ty.value().is_some_and(|ty| ty.ty == Type::AnyArray || ty.ty.element().is_some());
+            let is_array = ty.value().is_some_and(|ty| ty.ty.is_array());
             if mode == ArgumentMode::Variadic && !is_array {
                 return Err(bad_definition("VARIADIC parameter must be an array"));
             }
@@ -282,14 +315,14 @@ impl Session {
         let to = ty.value().unwrap_or(Type::Text.into());
         self.with_binder("", |binder| {
             let bound = binder.body_expression(&expr)?;
-            if matches!(to.ty, Type::AnyElement | Type::AnyArray | Type::Record) {
+            if to.ty.is_polymorphic() || to.ty == Type::Record {
                 return Ok(());
             }
             binder.coerce(bound, to, CastContext::Assignment, sqlparser::tokenizer::Span::empty()).map(drop)
         })?;
         let is_text =
             matches!(&expr, ast::Expr::Value(value) if matches!(value.value, ast::Value::SingleQuotedString(_)));
-        match is_text && !matches!(to.ty, Type::AnyElement | Type::AnyArray | Type::Record) && to.domain.is_none() {
+        match is_text && !to.ty.is_polymorphic() && to.ty != Type::Record && to.domain.is_none() {
             true => Ok(format!("{expr}::{}", to.sql_name())),
             false => self.stored_text(&expr),
         }
@@ -306,6 +339,7 @@ impl Session {
             return Ok((of_results(true).unwrap_or(RoutineType::Nothing), false));
         }
         let Some(returns) = &create.returns else {
+            results.iter().try_for_each(|result| expect_told(result.ty, args))?;
             return match of_results(false) {
                 Some(ty) => Ok((ty, false)),
                 None => Err(bad_definition("function result type must be specified")),
@@ -315,12 +349,9 @@ impl Session {
             return Ok((of_results(false).unwrap_or(RoutineType::Value(Type::Record.into())), true));
         };
         let ty = self.routine_type(given)?;
-        let is_poly =
-            |ty: &RoutineType| ty.value().is_some_and(|ty| matches!(ty.ty, Type::AnyElement | Type::AnyArray));
-        if is_poly(&ty) && !args.iter().any(|arg| arg.is_given() && is_poly(&arg.ty)) {
-            return Err(bad_definition("cannot determine result data type").detail(
-                "A result of type anyelement requires at least one input of type anyelement, anyarray, anynonarray, anyenum, anyrange, or anymultirange.",
-            ));
+        expect_told(ty, args)?;
+        for result in &results {
+            expect_told(result.ty, args)?;
         }
         if let Some(wanted) = of_results(false)
             && wanted.oid() != ty.oid()

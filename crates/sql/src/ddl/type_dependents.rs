@@ -43,7 +43,7 @@ enum Dependent {
         of: Arc<UserType>,
         name: CompactString,
     },
-    /// A domain over it, or with a default that names it.
+    /// A domain over it, or with a default that names it; a range of it.
     Domain(Arc<UserType>),
     /// A condition of a domain.
     DomainConstraint {
@@ -100,6 +100,9 @@ impl Session {
                     found.push(Dependent::Field { of: Arc::clone(other), name: field.name.clone() });
                 }
             }
+            if other.range().is_some_and(|pair| is_of(pair.subtype, ty)) && !other.is_multirange() {
+                found.push(Dependent::Domain(Arc::clone(other)));
+            }
             let Some(domain) = other.domain() else { continue };
             if is_of(domain.base, ty) {
                 found.push(Dependent::Domain(Arc::clone(other)));
@@ -112,6 +115,12 @@ impl Session {
             for check in domain.checks.iter().filter(|check| names(&check.condition)) {
                 found.push(Dependent::DomainConstraint { domain: Arc::clone(other), name: check.name.clone() });
             }
+        }
+        // A multirange goes with its range.
+        if let Some(pair) = ty.range().filter(|pair| pair.ids[1] != ty.id)
+            && let Some(multirange) = self.catalog().user_type(pair.ids[1])
+        {
+            found.extend(self.dependents_of_type(multirange));
         }
         found
     }
@@ -380,8 +389,9 @@ impl Session {
                 None => {
                     let id = *id;
                     open.pop();
-                    if self.catalog().user_type(id).is_some() {
-                        self.change(vec![Change::DropType(id)])?;
+                    if let Some(ty) = self.catalog().user_type(id) {
+                        let ids = ty.range().map_or_else(|| vec![id], |pair| pair.ids.to_vec());
+                        self.change(ids.into_iter().map(Change::DropType).collect())?;
                     }
                 }
             }

@@ -1,4 +1,4 @@
-//! CREATE, ALTER and DROP TYPE: enums. What domains have in common with them is here, too.
+//! CREATE, ALTER and DROP TYPE: enums. Ranges are in `ranges`. What domains have in common with them is here, too.
 //!
 //! A label that is added gets a place between those of its neighbours, and no row is written anew:
 //! see [`colibri_types::enums`]. What the catalogue keeps as SQL (defaults, conditions, views) names
@@ -118,7 +118,13 @@ impl Session {
                 _ if found.domain.is_some_and(|domain| !domain.is_array()) => {
                     Ok(catalog.user_type(found.oid()).cloned())
                 }
-                Type::Enum(_) | Type::Composite(_) => Ok(catalog.user_type(found.oid()).cloned()),
+                Type::Range(of) if of.is_multirange() => {
+                    let range = of.range().sql_name();
+                    let message = format!("cannot drop type {} because type {range} requires it", of.sql_name());
+                    Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
+                        .hint(format!("You can drop type {range} instead.")))
+                }
+                Type::Enum(_) | Type::Composite(_) | Type::Range(_) => Ok(catalog.user_type(found.oid()).cloned()),
                 Type::Array(_) if found.ty.of_user().is_some() || found.domain.is_some() => {
                     let shown = found.sql_name();
                     let element = found.domain.map_or_else(
@@ -457,6 +463,7 @@ impl Session {
     fn rename_type(&mut self, old: &UserType, schema: &str, name: &str) -> Result<()> {
         let mut renamed = old.clone();
         (renamed.schema, renamed.name) = (schema.into(), name.into());
+        let pair = renamed_pair(&mut renamed, self.catalog());
         let (names, to) = (self.names_of(old), (schema, name));
         // A condition of a domain may name the domain.
         rename_in_domain(&mut renamed, |text| names.renamed_in(text, to));
@@ -484,6 +491,7 @@ impl Session {
         }
         // Tables come before the type, so that they get the type's newest state.
         changes.rotate_left(1);
+        changes.extend(pair.map(Change::PutType));
         self.change(changes)
     }
 
@@ -496,6 +504,20 @@ impl Session {
             array_name: (!is_taken).then_some(array_name),
         }
     }
+}
+
+/// Says a range type's new name to it and to its multirange type, which it gives.
+fn renamed_pair(renamed: &mut UserType, catalog: &Catalog) -> Option<UserType> {
+    let name = renamed.name.clone();
+    let (UserTypeKind::Range(pair) | UserTypeKind::Multirange(pair)) = &mut renamed.kind else { return None };
+    let half = usize::from(pair.ids[1] == renamed.id);
+    pair.names[half] = name;
+    let mut other = (**catalog.user_type(pair.ids[1 - half])?).clone();
+    let (UserTypeKind::Range(known) | UserTypeKind::Multirange(known)) = &mut other.kind else { return None };
+    known.names.clone_from(&pair.names);
+    // A range type's schema is that of both.
+    other.schema.clone_from(&renamed.schema);
+    Some(other)
 }
 
 fn no_place() -> Error {

@@ -294,7 +294,7 @@ pub(super) fn unique(unique: &ast::UniqueConstraint) -> Result<()> {
         characteristics: of_constraint,
         nulls_distinct: _,
     } = unique;
-    characteristics(of_constraint.as_ref())?;
+    timing(of_constraint.as_ref())?;
     refuse(&[(*index_type_display != ast::KeyOrIndexDisplay::None, "UNIQUE INDEX")])?;
     key_parts(index_name.as_ref(), index_type.as_ref(), index_options, columns)
 }

@@ -73,6 +73,10 @@ fn done(tag: &str) -> Completion {
     Completion { tag: tag.into(), ticket: None }
 }
 
+fn no_select() -> Error {
+    Error::new(SqlState::WRONG_OBJECT_TYPE, "prepared statement is not a SELECT")
+}
+
 fn no_such_prepared(name: &str) -> Error {
     Error::new(SqlState::NO_SUCH_PREPARED, format!("prepared statement \"{name}\" does not exist"))
 }
@@ -457,6 +461,52 @@ impl Session {
         let own_text = statement.to_string();
         let domains: Vec<(usize, ColumnType)> = domains.iter().map(|&(at, ty, _)| (at, ty)).collect();
         self.prepare_declared(text, &own_text, &statement, &given, &domains)
+    }
+
+    /// The query of a prepared statement that a query marks (see [`colibri_syntax::EXECUTE_MARK`]), with the values
+    /// of its parameters in their places; `None` of other queries.
+    ///
+    /// # Errors
+    /// 26000 if there is no such statement, 42809 if it is no SELECT.
+    pub(crate) fn query_of_execute(&mut self, query: &ast::Query) -> Result<Option<ast::Query>> {
+        let ast::SetExpr::Select(select) = &*query.body else { return Ok(None) };
+        let [from] = &select.from[..] else { return Ok(None) };
+        let ast::TableFactor::Table { name, args: Some(args), .. } = &from.relation else { return Ok(None) };
+        let Some(ast::ObjectNamePart::Identifier(marked)) = name.0.first() else { return Ok(None) };
+        let Some(name) = marked.value.strip_prefix(colibri_syntax::EXECUTE_MARK) else { return Ok(None) };
+        let given = args.args.iter().filter_map(|arg| match arg {
+            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+            _ => None,
+        });
+        let execute = tree::Execute { name: name.into(), parameters: given.collect() };
+        let prepared = self.named_statement(name)?;
+        let params = self.execute_params(&execute, &prepared)?;
+        let read = crate::statement::parse(prepared.text())?.pop();
+        let Some(Statement::Relational(statement)) = read else { return Err(no_select()) };
+        let ast::Statement::Query(mut inner) = *statement else { return Err(no_select()) };
+        let mut values = Vec::with_capacity(params.len());
+        for (value, ty) in params.iter().zip(&prepared.params) {
+            let text = if value.is_null() { "NULL".to_owned() } else { self.literal_of(*ty, value) };
+            values.push(crate::statement::parse_expr(&format!("CAST({text} AS {ty})"))?);
+        }
+        _ = ast::visit_expressions_mut(&mut *inner, |expr| {
+            if let ast::Expr::Value(value) = expr
+                && let ast::Value::Placeholder(number) = &value.value
+                && let Some(at) = number.strip_prefix('$').and_then(|digits| digits.parse::<usize>().ok())
+                && let Some(known) = at.checked_sub(1).and_then(|at| values.get(at))
+            {
+                *expr = known.clone();
+            }
+            ControlFlow::<()>::Continue(())
+        });
+        Ok(Some(*inner))
+    }
+
+    /// A value as a string constant.
+    fn literal_of(&self, ty: Type, value: &Datum) -> String {
+        let mut text = String::new();
+        text_io::write(ty, value, self.env(), &mut text);
+        format!("'{}'", text.replace('\'', "''"))
     }
 
     /// The values that EXECUTE gives to parameters.

@@ -220,13 +220,18 @@ fn foreign_key(names: &Surroundings, table: &Table, key: &ForeignKey) -> Option<
         if key.match_full { " MATCH FULL" } else { "" },
         action("UPDATE", key.on_update),
         action("DELETE", key.on_delete),
-        match key.timing {
-            Timing::Fixed => "",
-            Timing::Immediate => " DEFERRABLE",
-            Timing::Deferred => " DEFERRABLE INITIALLY DEFERRED",
-        },
+        deferrable(key.timing),
         if key.not_valid { " NOT VALID" } else { "" },
     ))
+}
+
+/// What is said of a constraint that may be put off.
+pub(crate) fn deferrable(timing: Timing) -> &'static str {
+    match timing {
+        Timing::Fixed => "",
+        Timing::Immediate => " DEFERRABLE",
+        Timing::Deferred => " DEFERRABLE INITIALLY DEFERRED",
+    }
 }
 
 /// `EXCLUDE USING gist (room WITH =, during WITH &&)`
@@ -264,7 +269,7 @@ pub(crate) fn constraint_by_number(names: &Surroundings, id: u32, pretty: bool) 
                 (false, false) => "UNIQUE",
                 (false, true) => "UNIQUE NULLS NOT DISTINCT",
             };
-            format!("{kind} ({}){}", column_list(table, &columns), including(table, index))
+            format!("{kind} ({}){}{}", column_list(table, &columns), including(table, index), deferrable(index.timing))
         };
         if let Some(index) = table_indexes(table).iter().find(|index| index.id == id && index.constraint) {
             return Some(of_index(index));

@@ -47,6 +47,7 @@ mod roles;
 pub(crate) mod routines;
 pub(crate) mod search;
 mod standard;
+mod standard_routines;
 mod statistics;
 pub(crate) mod types;
 mod zones;
@@ -60,7 +61,7 @@ use colibri_catalog::system_tables::{Fill, Rows, SystemTable, SystemTables};
 pub(crate) use colibri_catalog::system_tables::{INFORMATION_SCHEMA, PG_CATALOG, is_system_schema};
 use colibri_types::{Datum, Type};
 
-const ALL_FILLS: [&[(&str, Fill)]; 16] = [
+const ALL_FILLS: [&[(&str, Fill)]; 17] = [
     depends::FILLS,
     routines::FILLS,
     relations::FILLS,
@@ -68,6 +69,7 @@ const ALL_FILLS: [&[(&str, Fill)]; 16] = [
     roles::FILLS,
     activity::FILLS,
     standard::FILLS,
+    standard_routines::FILLS,
     operators::FILLS,
     statistics::FILLS,
     zones::FILLS,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use colibri_catalog::temporary::is_temporary;
 use colibri_catalog::{
     CONSTRAINT_COMMENT, CheckOption, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, ReferenceAction,
-    Schema, Sequence, Table, Timing, Topic, View,
+    ReplicaIdentity, Schema, Sequence, Table, Timing, Topic, View,
     cluster::{Acl, BOOTSTRAP_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId},
 };
 use colibri_catalog::{Excluded, Tokenized};
@@ -164,7 +164,7 @@ impl Class<'_> {
             flag(self.security.0),
             flag(self.security.1),
             flag(self.populated),
-            text(if matches!(self.kind, "r" | "p" | "m") { "d" } else { "n" }),
+            text(names.catalog.table(self.id).map_or("n", |table| table.replica_identity.letter())),
             flag(self.is_partition),
             oid(0),
             oid(0),
@@ -634,6 +634,8 @@ pub(crate) struct AnyIndex {
     pub(crate) exclusion: Vec<Excluded>,
     /// The columns that INCLUDE names.
     pub(crate) include: Vec<usize>,
+    /// When its constraint is checked.
+    pub(crate) timing: Timing,
 }
 
 impl AnyIndex {
@@ -654,6 +656,7 @@ impl AnyIndex {
             parent: key.parent,
             exclusion: Vec::new(),
             include: key.include.clone(),
+            timing: Timing::Fixed,
         }
     }
 
@@ -662,7 +665,7 @@ impl AnyIndex {
             id: index.id,
             name: index.name.clone(),
             columns: index.columns.clone(),
-            unique: index.unique,
+            unique: index.unique || index.deferrable_key,
             primary: false,
             constraint: index.constraint,
             nulls_not_distinct: index.nulls_not_distinct,
@@ -670,8 +673,9 @@ impl AnyIndex {
             method: index.method.clone(),
             tokens: index.tokens.clone(),
             parent: index.parent,
-            exclusion: index.exclusion.clone(),
+            exclusion: if index.deferrable_key { Vec::new() } else { index.exclusion.clone() },
             include: index.include.clone(),
+            timing: index.timing,
         }
     }
 }
@@ -701,13 +705,13 @@ fn indexes(env: &Env, rows: &mut Rows) -> Result<()> {
                 flag(index.nulls_not_distinct),
                 flag(index.primary),
                 flag(!index.exclusion.is_empty()),
-                flag(true),
+                flag(index.timing.is_fixed()),
                 flag(false),
                 flag(is_complete(env.names(), &table, index.id)),
                 flag(false),
                 flag(true),
                 flag(true),
-                flag(false),
+                flag(table.replica_identity == ReplicaIdentity::Index(index.id)),
                 vector(
                     Type::Int2,
                     index
@@ -786,6 +790,12 @@ fn inherited_from(names: &Surroundings, table: &Table, has: &dyn Fn(&Table) -> b
     above.filter(|&id| names.catalog.table(id).is_some_and(|parent| has(parent))).count()
 }
 
+/// The constraint of a partitioned table that a constraint of a partition belongs to: the index above may be none.
+fn parent_constraint(names: &Surroundings, table: &Table, index: Option<u32>) -> Option<u32> {
+    let above = names.catalog.table(table.partition_of.as_ref()?.parent)?;
+    index.filter(|id| table_indexes(above).iter().any(|known| known.id == *id && known.constraint))
+}
+
 /// A row of `pg_constraint`.
 struct Constraint<'a> {
     id: u32,
@@ -805,6 +815,8 @@ struct Constraint<'a> {
     inherited: usize,
     /// It was declared here.
     local: bool,
+    /// When it is checked.
+    timing: Timing,
 }
 
 impl Constraint<'_> {
@@ -816,8 +828,8 @@ impl Constraint<'_> {
             text(self.name),
             oid(namespace_of(names, &table.schema)),
             text(self.kind),
-            flag(self.foreign.is_some_and(|key| !key.timing.is_fixed())),
-            flag(self.foreign.is_some_and(|key| key.timing == Timing::Deferred)),
+            flag(!self.timing.is_fixed()),
+            flag(self.timing == Timing::Deferred),
             flag(!self.not_valid),
             oid(table.id),
             oid(0),
@@ -884,6 +896,7 @@ fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
     domain_constraints(names, rows)?;
     for table in sorted_tables(names) {
         for index in table_indexes(&table).into_iter().filter(|index| index.constraint) {
+            let parent = parent_constraint(names, &table, index.parent);
             Constraint {
                 id: index.id,
                 name: &index.name,
@@ -900,11 +913,12 @@ fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
                     .collect(),
                 foreign: None,
                 condition: None,
-                no_inherit: index.parent.is_none() && table.partitioned.is_none(),
+                no_inherit: parent.is_none() && table.partitioned.is_none(),
                 not_valid: false,
-                parent: index.parent,
-                inherited: usize::from(index.parent.is_some()),
-                local: index.parent.is_none(),
+                parent,
+                inherited: usize::from(parent.is_some()),
+                local: parent.is_none(),
+                timing: index.timing,
             }
             .push(names, &table, rows)?;
         }
@@ -924,6 +938,7 @@ fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
                     parent.checks.iter().any(|other| other.name == check.name && !other.no_inherit)
                 }),
                 local: !check.inherited || check.declared,
+                timing: Timing::Fixed,
             }
             .push(names, &table, rows)?;
         }
@@ -941,6 +956,7 @@ fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
                 parent: key.parent,
                 inherited: usize::from(key.parent.is_some()),
                 local: key.parent.is_none(),
+                timing: key.timing,
             }
             .push(names, &table, rows)?;
         }

@@ -79,6 +79,11 @@ fn language(routine: &Routine) -> (u32, &'static str) {
     }
 }
 
+/// The default of an argument, as it is kept.
+pub(super) fn default_shown(arg: &Argument) -> Option<&str> {
+    arg.default.as_deref()
+}
+
 /// An argument as a list of arguments shows it.
 fn argument(names: &Surroundings, routine: &Routine, arg: &Argument, with_default: bool) -> String {
     let mode = match arg.mode {
@@ -283,7 +288,11 @@ pub(super) fn procedures(env: &Env, rows: &mut Rows) -> Result<()> {
 
         let defaults: Vec<&str> = routine.args.iter().filter_map(|arg| arg.default.as_deref()).collect();
         let variadic = routine.args.iter().find(|arg| arg.mode == ArgumentMode::Variadic).and_then(|arg| {
-            arg.ty.value().and_then(|ty| if ty.ty == Type::AnyArray { Some(Type::AnyElement) } else { ty.ty.element() })
+            arg.ty.value().and_then(|ty| match ty.ty {
+                Type::AnyArray => Some(Type::AnyElement),
+                Type::AnyCompatibleArray => Some(Type::AnyCompatible),
+                ty => ty.element(),
+            })
         });
         let given: Vec<&Argument> = routine.given().collect();
         rows.push([

@@ -192,17 +192,29 @@ fn user_types(env: &Env, rows: &mut Rows) -> Result<()> {
             continue;
         }
         let composite = ty.composite();
-        let functions = if composite.is_some() { &procedures::RECORD } else { &procedures::ENUM };
+        let of_ranges = ty
+            .range()
+            .and_then(|_| procedures::of_type(if ty.is_multirange() { Type::Int4Multirange } else { Type::Int4Range }));
+        let functions = match (&of_ranges, composite) {
+            (Some(functions), _) => functions,
+            (None, Some(_)) => &procedures::RECORD,
+            (None, None) => &procedures::ENUM,
+        };
+        let (kind, category) = match (ty.range(), composite) {
+            (Some(_), _) => (if ty.is_multirange() { "m" } else { "r" }, "R"),
+            (None, Some(_)) => ("c", "C"),
+            (None, None) => ("e", "E"),
+        };
         let row = TypeRow {
             number: ty.id,
             name: &ty.name,
             namespace: names.schema_number(&ty.schema).unwrap_or_default(),
             owner: ty.owner,
             acl: super::relations::acl(ty.acl.as_ref(), names),
-            length: if composite.is_some() { -1 } else { 4 },
-            by_value: composite.is_none(),
-            kind: if composite.is_some() { "c" } else { "e" },
-            category: if composite.is_some() { "C" } else { "E" },
+            length: if ty.is_enum() { 4 } else { -1 },
+            by_value: ty.is_enum(),
+            kind,
+            category,
             is_preferred: false,
             relation: composite.map_or(0, |composite| composite.relation),
             array: ty.array,
@@ -292,11 +304,12 @@ fn domain_type(env: &Env, ty: &UserType, domain: &Domain, rows: &mut Rows) -> Re
     .push(rows)
 }
 
-/// The labels of enums. Their order is a number that a float has, not the place that rows have.
+/// The labels of enums.
 fn enum_labels(env: &Env, rows: &mut Rows) -> Result<()> {
     for ty in env.names().catalog.types() {
-        for (at, label) in ty.labels().iter().enumerate() {
-            rows.push([oid(label.id), oid(ty.id), Datum::Float((at + 1) as f64), text(&label.text)])?;
+        for label in ty.labels() {
+            let order = colibri_types::enums::sort_order(label.place);
+            rows.push([oid(label.id), oid(ty.id), Datum::Float(order), text(&label.text)])?;
         }
     }
     Ok(())
@@ -537,12 +550,42 @@ pub(super) fn classes_of_extension(extension: &str) -> Vec<(u32, u32)> {
     of_tokens.chain(ordered.map(|class| (class.0, class.2))).collect()
 }
 
-fn ranges(_: &Env, rows: &mut Rows) -> Result<()> {
+fn ranges(env: &Env, rows: &mut Rows) -> Result<()> {
     for [range, subtype, multirange, class, canonical, difference] in colibri_types::ranges::catalogued() {
         let collation = oid(0);
         rows.push([oid(range), oid(subtype), oid(multirange), collation, oid(class), oid(canonical), oid(difference)])?;
     }
+    let names = env.names();
+    for ty in names.catalog.types().filter(|ty| !ty.is_multirange()) {
+        let Some(pair) = ty.range() else { continue };
+        let of_subtype = pair.subtype.ty;
+        let collation = match &pair.collation {
+            Some(identity) => collation_numbered(names, identity),
+            None => collation_of(of_subtype),
+        };
+        let difference = pair.difference.as_deref().and_then(|name| range_difference(env, name, of_subtype));
+        rows.push([
+            oid(pair.ids[0]),
+            oid(of_subtype.oid()),
+            oid(pair.ids[1]),
+            oid(collation),
+            oid(operator_class(of_subtype)),
+            oid(0),
+            oid(difference.unwrap_or(0)),
+        ])?;
+    }
     Ok(())
+}
+
+/// The number of the function that subtracts two bounds of a range type.
+fn range_difference(env: &Env, name: &str, subtype: Type) -> Option<u32> {
+    let args = [subtype.oid(); 2];
+    let last = name.rsplit('.').next()?.trim_matches('"');
+    let is_it = |routine: &&std::sync::Arc<colibri_catalog::Routine>| {
+        routine.given().map(|arg| arg.ty.value().map_or(0, |ty| ty.ty.oid())).eq(args)
+    };
+    let of_user = env.names().catalog.routines_named(last).find(is_it).map(|routine| routine.id);
+    of_user.or_else(|| procedures::named(last).find(|(_, known)| *known == args).map(|(number, _)| number))
 }
 
 fn operator_classes(env: &Env, rows: &mut Rows) -> Result<()> {

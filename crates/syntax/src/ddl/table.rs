@@ -199,13 +199,25 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// `EXECUTE name (parameters)` as a query: of a function whose name is a mark with the statement's name behind it.
+    fn rows_of_execute(&mut self) -> Result<Box<ast::Query>> {
+        let execute = self.execute()?;
+        let mut query = crate::parse_query("SELECT * FROM prepared()")?;
+        if let ast::SetExpr::Select(select) = &mut *query.body
+            && let Some(from) = select.from.first_mut()
+            && let ast::TableFactor::Table { name, args: Some(args), .. } = &mut from.relation
+        {
+            let marked = format!("{}{}", crate::EXECUTE_MARK, execute.name);
+            *name = ast::ObjectName::from(vec![ast::Ident::with_quote('"', marked)]);
+            let unnamed = |expr| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr));
+            args.args = execute.parameters.into_iter().map(unnamed).collect();
+        }
+        Ok(Box::new(query))
+    }
+
     /// Behind AS: the query that gives the rows.
     fn source_of_table(&mut self, table: &mut CreateTableBuilder) -> Result<()> {
-        let token = self.peek();
-        if self.is_next(K::Execute) {
-            return Err(self.refuse_statement(token, "CREATE TABLE AS EXECUTE"));
-        }
-        table.query = Some(self.query()?);
+        table.query = Some(if self.is_next(K::Execute) { self.rows_of_execute()? } else { self.query()? });
         if self.eat(K::With) {
             let data = !self.eat(K::No);
             self.expect(K::Data)?;

@@ -3,7 +3,8 @@
 use sqlparser::ast;
 
 use super::{
-    DomainChange, ExtensionChange, Name, QualifiedName, SequenceOption, To, TypeChange, TypeField, ViewChange,
+    DomainChange, ExtensionChange, Name, QualifiedName, RangeOptions, SequenceOption, To, TypeChange, TypeField,
+    ViewChange,
 };
 
 /// A statement about the cluster, about who may do what, or about upkeep.
@@ -81,6 +82,8 @@ pub enum Admin {
     CreateEnum { name: QualifiedName, labels: Vec<String> },
     /// CREATE TYPE … AS (…)
     CreateComposite { name: QualifiedName, fields: Vec<TypeField> },
+    /// `CREATE TYPE name AS RANGE (option = value, …)`
+    CreateRange { name: QualifiedName, options: RangeOptions },
     /// `ALTER TYPE name …`
     AlterType { name: QualifiedName, change: TypeChange },
     /// `DROP TYPE name, …`, `DROP DOMAIN name, …`
@@ -362,7 +365,7 @@ impl Admin {
             Self::AlterView { .. } => "ALTER VIEW",
             Self::CreateSequence { .. } => "CREATE SEQUENCE",
             Self::AlterSequence { .. } => "ALTER SEQUENCE",
-            Self::CreateEnum { .. } | Self::CreateComposite { .. } => "CREATE TYPE",
+            Self::CreateEnum { .. } | Self::CreateComposite { .. } | Self::CreateRange { .. } => "CREATE TYPE",
             Self::AlterType { .. } => "ALTER TYPE",
             Self::DropTypes { domains: false, .. } => "DROP TYPE",
             Self::DropTypes { .. } => "DROP DOMAIN",

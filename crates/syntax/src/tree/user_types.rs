@@ -2,7 +2,7 @@
 
 use sqlparser::ast;
 
-use super::{Name, RoleName};
+use super::{Name, QualifiedName, RoleName};
 
 /// What ALTER TYPE does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +22,26 @@ pub enum TypeChange {
     Attributes(Vec<AttributeChange>),
     /// `RENAME ATTRIBUTE name TO name`
     RenameAttribute { from: Name, to: Name },
+}
+
+/// What CREATE TYPE … AS RANGE says, in the order in which it says it.
+pub type RangeOptions = Vec<RangeOption>;
+
+/// One thing that CREATE TYPE … AS RANGE says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RangeOption {
+    /// `SUBTYPE = type`
+    Subtype(ast::DataType),
+    /// `SUBTYPE_OPCLASS = name`
+    Class(QualifiedName),
+    /// `COLLATION = name`
+    Collation(QualifiedName),
+    /// `CANONICAL = function`
+    Canonical,
+    /// `SUBTYPE_DIFF = function`
+    Difference(QualifiedName),
+    /// `MULTIRANGE_TYPE_NAME = name`
+    Multirange(QualifiedName),
 }
 
 /// A field of a composite type.

@@ -816,6 +816,16 @@ fn read_time<'env>(text: &str, env: &'env Env) -> Parsed<Moment<'env>> {
             return Err(Fault::Syntax);
         }
     }
+    // A part of a date does not tell the offset of a zone whose offset changes.
+    let says_part = moment.said & said::DATE != 0 && !moment.has(said::DATE);
+    let is_open = match moment.place {
+        Place::Abbreviation(..) => true,
+        Place::Unsaid => !moment.has(said::ZONE),
+        Place::Zone(_) => false,
+    };
+    if says_part && is_open {
+        return Err(Fault::Syntax);
+    }
     if moment.has(said::SUMMER_WORD) && (!moment.has(said::ZONE) || matches!(moment.place, Place::Abbreviation(..))) {
         return Err(Fault::Syntax);
     }

@@ -3,13 +3,15 @@
 use std::cmp::Ordering;
 
 use super::{Function, ON_VALUES, f, int};
+use crate::binary_io;
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::operators::compare;
 use crate::partition_hash::{hash, hash_extended};
+use crate::types::Modifier;
 use crate::types::Type::{
-    self, AnyArray, Bool, Char, Date, Float4, Float8, Int2, Int4, Int8, InternalChar, Interval, MacAddr, MacAddr8,
-    Name, Numeric, Oid, PgLsn, Text, Tid, Time, TimeTz, Timestamp, TimestampTz, Uuid, Xid8,
+    self, AnyArray, Bool, Bytea, Char, Date, Float4, Float8, Int2, Int4, Int8, InternalChar, Interval, Jsonb, MacAddr,
+    MacAddr8, Name, Numeric, Oid, PgLsn, Text, Tid, Time, TimeTz, Timestamp, TimestampTz, Uuid, Varchar, Xid8,
 };
 use crate::value::Datum;
 
@@ -121,6 +123,43 @@ hashes! {
     Uuid "uuid_hash" "uuid_hash_extended";
     MacAddr "hashmacaddr" "hashmacaddrextended";
     MacAddr8 "hashmacaddr8" "hashmacaddr8extended";
+}
+
+macro_rules! sends {
+    ($($ty:ident $name:literal;)*) => {
+        /// The binary forms of values, as clients get them.
+        pub(super) const SENDS: &[Function] = &[
+            $(f($name, &[$ty], Bytea, |args, _| {
+                let mut out = Vec::new();
+                binary_io::write_binary($ty, Modifier::NONE, args[0], &mut out);
+                Ok(Datum::Bytes(out.into()))
+            }),)*
+        ];
+    };
+}
+
+sends! {
+    Bool "boolsend";
+    Bytea "byteasend";
+    Char "bpcharsend";
+    Date "date_send";
+    Float4 "float4send";
+    Float8 "float8send";
+    Int2 "int2send";
+    Int4 "int4send";
+    Int8 "int8send";
+    Interval "interval_send";
+    Jsonb "jsonb_send";
+    Name "namesend";
+    Numeric "numeric_send";
+    Oid "oidsend";
+    Text "textsend";
+    Time "time_send";
+    TimeTz "timetz_send";
+    Timestamp "timestamp_send";
+    TimestampTz "timestamptz_send";
+    Uuid "uuid_send";
+    Varchar "varcharsend";
 }
 
 macro_rules! others {

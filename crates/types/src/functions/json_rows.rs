@@ -194,8 +194,9 @@ impl<'s> Source<'s> {
     }
 }
 
-/// A value as one of a column's type.
-fn value_of(ty: ColumnType, source: Source<'_>, key: &str, env: &Env) -> Result<Datum> {
+/// A value as one of a column's type. Of a row, what the object does not have is that of `base`, the row that was
+/// there.
+fn value_of(ty: ColumnType, base: &Datum, source: Source<'_>, key: &str, env: &Env) -> Result<Datum> {
     pulse::work(10)?;
     let kind = source.kind()?;
     if kind == Kind::Null {
@@ -205,7 +206,7 @@ fn value_of(ty: ColumnType, source: Source<'_>, key: &str, env: &Env) -> Result<
         return array(ty, source, key, env);
     }
     if let (Type::Composite(of), false) = (ty.ty, kind == Kind::String) {
-        return record(of.row_type(), &Datum::Null, source, env);
+        return record(of.row_type(), base, source, env);
     }
     if let (Type::Jsonb, Source::Binary(value)) = (ty.ty, source) {
         return part(Some(value));
@@ -284,7 +285,7 @@ impl Elements<'_> {
                 return Err(expected_array(self.key, places));
             }
             self.is_known = true;
-            self.values.push(value_of(self.ty, element, self.key, self.env)?);
+            self.values.push(value_of(self.ty, &Datum::Null, element, self.key, self.env)?);
         }
         Ok(())
     }
@@ -301,7 +302,7 @@ fn record(ty: &Arc<RowType>, base: &Datum, source: Source<'_>, env: &Env) -> Res
     }
     let base = if let Datum::Row(base) = base { base.values() } else { &[] };
     let value = |(at, (name, ty)): (usize, &(compact_str::CompactString, ColumnType))| match source.member(name)? {
-        Some(found) => value_of(*ty, found, name, env),
+        Some(found) => value_of(*ty, base.get(at).unwrap_or(&Datum::Null), found, name, env),
         None => Ok(base.get(at).cloned().unwrap_or_default()),
     };
     let values = ty.fields.iter().enumerate().map(value).collect::<Result<Vec<_>>>()?;

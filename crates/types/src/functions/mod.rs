@@ -55,6 +55,7 @@ mod rows;
 mod sample;
 mod seeded;
 mod session;
+mod snapshots;
 mod spellings;
 mod strings;
 mod text_search;
@@ -66,7 +67,9 @@ pub use format::{FORMAT_OF_ARRAY, quote_identifier};
 pub use hstore::WITH_KEY;
 pub(crate) use json::{item as json_item, key_of as json_key_of, write_value as write_json};
 pub use json_rows::{JsonRows, POPULATE, json_rows, member_type};
-pub use ranges::ranges_as_array;
+pub use ranges::{
+    OfUserRange, of_user_range, ranges_as_array, user_range_made, user_ranges_as_array, user_ranges_gathered,
+};
 pub use regular::{all_matches, split};
 pub use rows::{FIELD, ROW, ROW_IF_THERE, ROW_IS_NOT_NULL, ROW_IS_NULL, ROW_UNLESS_EMPTY, WITH_FIELD};
 pub use text_search::{SearchRows, SearchRun};
@@ -217,6 +220,7 @@ pub const TABLES: &[&[Function]] = &[
     behind::HASHES,
     behind::OTHERS,
     behind::PATTERNS,
+    behind::SENDS,
     behind::TABLE,
     bits::TABLE,
     bytes::TABLE,
@@ -250,6 +254,7 @@ pub const TABLES: &[&[Function]] = &[
     regular::TABLE,
     seeded::TABLE,
     session::TABLE,
+    snapshots::TABLE,
     spellings::TABLE,
     strings::TABLE,
     text_search::TABLE,

@@ -1,14 +1,15 @@
 //! Functions and operators of ranges and multiranges.
 //!
-//! PostgreSQL declares them over `anyrange` and `anymultirange`; here each range type has its own.
-//! Most look at a value as a list of ranges, of which a range has one at most.
+//! PostgreSQL declares them over `anyrange` and `anymultirange`; here each range type of the system has its own.
+//! Those of users' range types are declared over these, and are given the type's code in front of their
+//! arguments: see [`of_user_range`]. Most look at a value as a list of ranges, of which a range has one at most.
 
 use super::{Function, f, text};
 use crate::array::Array;
 use crate::error::{Error, Result, SqlState};
 use crate::ranges::{self, Bound, Relation, Span, difference, intersection, normalized};
 use crate::types::Type;
-use crate::types::Type::{Bool, Text};
+use crate::types::Type::{AnyArray, AnyElement, AnyMultirange, AnyRange, Bool, Int8, Text};
 use crate::value::Datum;
 
 /// The bytes of a range.
@@ -249,4 +250,223 @@ pub fn ranges_as_array(multirange: Type) -> Option<&'static Function> {
         Type::TsTzMultirange => &LISTED_TIMESTAMP_TZ,
         _ => return None,
     })
+}
+
+/// A computation on values of a range type, its multirange, and their bounds.
+type OfTypes = fn(Type, Type, &[&Datum]) -> Result<Datum>;
+
+/// The range type and the multirange that a code is of, and the arguments behind it.
+fn with_types(args: &[&Datum], of: OfTypes) -> Result<Datum> {
+    let [Datum::Int(code), args @ ..] = args else { return Err(Error::internal("a range of no type")) };
+    let range = u32::try_from(*code).ok().and_then(Type::from_code);
+    let (Some(range), Some(multirange)) = (range, range.and_then(Type::multirange)) else {
+        return Err(Error::internal(format_args!("no range type has the code {code}")));
+    };
+    of(range, multirange, args)
+}
+
+/// The ranges of an array of ranges or multiranges, without NULLs; `None` if there are none.
+fn gathered(range: Type, multirange: Type, values: &Datum) -> Result<Option<Vec<Vec<Span>>>> {
+    let Datum::Array(array) = values else { return Ok(None) };
+    let of = if array.element() == multirange { multirange } else { range };
+    let there = array.values().iter().filter(|value| !value.is_null());
+    let all = there.map(|value| spans(of, value)).collect::<Result<Vec<_>>>()?;
+    Ok(if all.is_empty() { None } else { Some(all) })
+}
+
+macro_rules! of_user {
+    ($(($name:literal [$($arg:ident),*] $result:ident $eval:expr))*) => {
+        &[$(f($name, &[Int8, $($arg),*], $result, |a, _| with_types(a, $eval))),*]
+    };
+}
+
+/// The functions and operators of users' range types. Each is given the code of the range type first.
+static OF_USERS: &[Function] = of_user! {
+    ("@>" [AnyRange, AnyRange] Bool |r, _, a| holds(Relation::Contains, [r, r], a))
+    ("@>" [AnyRange, AnyMultirange] Bool |r, m, a| holds(Relation::Contains, [r, m], a))
+    ("@>" [AnyMultirange, AnyRange] Bool |r, m, a| holds(Relation::Contains, [m, r], a))
+    ("@>" [AnyMultirange, AnyMultirange] Bool |_, m, a| holds(Relation::Contains, [m, m], a))
+    ("@>" [AnyRange, AnyElement] Bool |r, _, a| has(r, a[0], a[1]))
+    ("@>" [AnyMultirange, AnyElement] Bool |_, m, a| has(m, a[0], a[1]))
+    ("<@" [AnyRange, AnyRange] Bool |r, _, a| holds(Relation::Contains, [r, r], &[a[1], a[0]]))
+    ("<@" [AnyRange, AnyMultirange] Bool |r, m, a| holds(Relation::Contains, [m, r], &[a[1], a[0]]))
+    ("<@" [AnyMultirange, AnyRange] Bool |r, m, a| holds(Relation::Contains, [r, m], &[a[1], a[0]]))
+    ("<@" [AnyMultirange, AnyMultirange] Bool |_, m, a| holds(Relation::Contains, [m, m], &[a[1], a[0]]))
+    ("<@" [AnyElement, AnyRange] Bool |r, _, a| has(r, a[1], a[0]))
+    ("<@" [AnyElement, AnyMultirange] Bool |_, m, a| has(m, a[1], a[0]))
+    ("&&" [AnyRange, AnyRange] Bool |r, _, a| holds(Relation::Overlaps, [r, r], a))
+    ("&&" [AnyRange, AnyMultirange] Bool |r, m, a| holds(Relation::Overlaps, [r, m], a))
+    ("&&" [AnyMultirange, AnyRange] Bool |r, m, a| holds(Relation::Overlaps, [m, r], a))
+    ("&&" [AnyMultirange, AnyMultirange] Bool |_, m, a| holds(Relation::Overlaps, [m, m], a))
+    ("<<" [AnyRange, AnyRange] Bool |r, _, a| holds(Relation::Before, [r, r], a))
+    ("<<" [AnyRange, AnyMultirange] Bool |r, m, a| holds(Relation::Before, [r, m], a))
+    ("<<" [AnyMultirange, AnyRange] Bool |r, m, a| holds(Relation::Before, [m, r], a))
+    ("<<" [AnyMultirange, AnyMultirange] Bool |_, m, a| holds(Relation::Before, [m, m], a))
+    (">>" [AnyRange, AnyRange] Bool |r, _, a| holds(Relation::Before, [r, r], &[a[1], a[0]]))
+    (">>" [AnyRange, AnyMultirange] Bool |r, m, a| holds(Relation::Before, [m, r], &[a[1], a[0]]))
+    (">>" [AnyMultirange, AnyRange] Bool |r, m, a| holds(Relation::Before, [r, m], &[a[1], a[0]]))
+    (">>" [AnyMultirange, AnyMultirange] Bool |_, m, a| holds(Relation::Before, [m, m], &[a[1], a[0]]))
+    ("&<" [AnyRange, AnyRange] Bool |r, _, a| holds(Relation::NotBeyond, [r, r], a))
+    ("&<" [AnyRange, AnyMultirange] Bool |r, m, a| holds(Relation::NotBeyond, [r, m], a))
+    ("&<" [AnyMultirange, AnyRange] Bool |r, m, a| holds(Relation::NotBeyond, [m, r], a))
+    ("&<" [AnyMultirange, AnyMultirange] Bool |_, m, a| holds(Relation::NotBeyond, [m, m], a))
+    ("&>" [AnyRange, AnyRange] Bool |r, _, a| holds(Relation::NotBefore, [r, r], a))
+    ("&>" [AnyRange, AnyMultirange] Bool |r, m, a| holds(Relation::NotBefore, [r, m], a))
+    ("&>" [AnyMultirange, AnyRange] Bool |r, m, a| holds(Relation::NotBefore, [m, r], a))
+    ("&>" [AnyMultirange, AnyMultirange] Bool |_, m, a| holds(Relation::NotBefore, [m, m], a))
+    ("-|-" [AnyRange, AnyRange] Bool |r, _, a| holds(Relation::Touches, [r, r], a))
+    ("-|-" [AnyRange, AnyMultirange] Bool |r, m, a| holds(Relation::Touches, [r, m], a))
+    ("-|-" [AnyMultirange, AnyRange] Bool |r, m, a| holds(Relation::Touches, [m, r], a))
+    ("-|-" [AnyMultirange, AnyMultirange] Bool |_, m, a| holds(Relation::Touches, [m, m], a))
+    ("+" [AnyRange, AnyRange] AnyRange |r, _, a| union(r, a))
+    ("+" [AnyMultirange, AnyMultirange] AnyMultirange |_, m, a| union(m, a))
+    ("-" [AnyRange, AnyRange] AnyRange |r, _, a| minus(r, a))
+    ("-" [AnyMultirange, AnyMultirange] AnyMultirange |_, m, a| minus(m, a))
+    ("*" [AnyRange, AnyRange] AnyRange |r, _, a| common(r, a))
+    ("*" [AnyMultirange, AnyMultirange] AnyMultirange |_, m, a| common(m, a))
+    ("lower" [AnyRange] AnyElement |r, _, a| end(r, a[0], true))
+    ("lower" [AnyMultirange] AnyElement |_, m, a| end(m, a[0], true))
+    ("upper" [AnyRange] AnyElement |r, _, a| end(r, a[0], false))
+    ("upper" [AnyMultirange] AnyElement |_, m, a| end(m, a[0], false))
+    ("isempty" [AnyRange] Bool |_, _, a| is_empty(a[0]))
+    ("isempty" [AnyMultirange] Bool |_, _, a| is_empty(a[0]))
+    ("lower_inc" [AnyRange] Bool |r, _, a| is_inclusive(r, a[0], true))
+    ("lower_inc" [AnyMultirange] Bool |_, m, a| is_inclusive(m, a[0], true))
+    ("upper_inc" [AnyRange] Bool |r, _, a| is_inclusive(r, a[0], false))
+    ("upper_inc" [AnyMultirange] Bool |_, m, a| is_inclusive(m, a[0], false))
+    ("lower_inf" [AnyRange] Bool |r, _, a| is_open(r, a[0], true))
+    ("lower_inf" [AnyMultirange] Bool |_, m, a| is_open(m, a[0], true))
+    ("upper_inf" [AnyRange] Bool |r, _, a| is_open(r, a[0], false))
+    ("upper_inf" [AnyMultirange] Bool |_, m, a| is_open(m, a[0], false))
+    ("range_merge" [AnyRange, AnyRange] AnyRange |r, _, a| merged(r, a))
+    ("range_merge" [AnyMultirange] AnyRange |r, m, a| Ok(hull(r, &spans(m, a[0])?)))
+    ("multirange" [AnyRange] AnyMultirange |r, m, a| collected(r, m, a))
+};
+
+/// What makes a range of two bounds, and of their kinds.
+static MADE: [Function; 2] = [
+    f(".range", &[Int8, AnyElement, AnyElement], AnyRange, |a, _| with_types(a, |r, _, a| made(r, a))).called_on_null(),
+    f(".range", &[Int8, AnyElement, AnyElement, Text], AnyRange, |a, _| with_types(a, |r, _, a| made(r, a)))
+        .called_on_null(),
+];
+
+/// What makes a multirange of any number of ranges.
+static COLLECTED: Function =
+    f(".multirange", &[Int8, AnyRange], AnyMultirange, |a, _| with_types(a, collected)).variadic().called_on_null();
+
+/// What makes an array of a multirange's ranges, for `unnest`.
+static LISTED: Function =
+    f(".ranges", &[Int8, AnyMultirange], AnyArray, |a, _| with_types(a, |_, m, a| listed(m, a[0])));
+
+/// The aggregates of an array of ranges or multiranges, which is what the aggregate was called on.
+static GATHERED: [Function; 2] = [
+    f("range_agg", &[Int8, AnyArray], AnyMultirange, |a, _| {
+        with_types(a, |r, m, a| {
+            let all = gathered(r, m, a[0])?;
+            Ok(all.map_or(Datum::Null, |all| ranges::value(m, &normalized(all.concat()))))
+        })
+    }),
+    f("range_intersect_agg", &[Int8, AnyArray], AnyElement, |a, _| {
+        with_types(a, |r, m, a| {
+            let Datum::Array(array) = a[0] else { return Ok(Datum::Null) };
+            let of = if array.element() == m { m } else { r };
+            let all = gathered(r, m, a[0])?.unwrap_or_default().into_iter();
+            Ok(all.reduce(|a, b| intersection(&a, &b)).map_or(Datum::Null, |common| ranges::value(of, &common)))
+        })
+    }),
+];
+
+/// How a call is one of a users' range type.
+#[derive(Debug, Clone, Copy)]
+pub struct OfUserRange {
+    /// What is called, with the code of `range` in front of the arguments.
+    pub function: &'static Function,
+    /// The range type.
+    pub range: Type,
+    /// The multirange type.
+    pub multirange: Type,
+}
+
+impl OfUserRange {
+    /// The type that a declared one stands for.
+    #[must_use]
+    pub fn actual(&self, declared: Type) -> Type {
+        match declared {
+            AnyRange => self.range,
+            AnyMultirange => self.multirange,
+            AnyElement => self.range.bounds().unwrap_or(declared),
+            other => other,
+        }
+    }
+
+    /// The type of an argument of the call, counted from 0.
+    #[must_use]
+    pub fn arg(&self, at: usize) -> Type {
+        self.actual(self.function.arg_type(at + 1))
+    }
+
+    /// What the call gives.
+    #[must_use]
+    pub fn result(&self) -> Type {
+        self.actual(self.function.result)
+    }
+}
+
+/// The range type of a user's that a type belongs to.
+fn user_range(ty: Type) -> Option<(Type, Type)> {
+    match ty {
+        Type::Range(of) => Some((Type::Range(of.range()), Type::Range(of.multirange()))),
+        _ => None,
+    }
+}
+
+/// The function or operator that a call with a user's range among its arguments means; `None` if it means none of
+/// these. A literal is taken for what the other side of an operator is, if it may be.
+#[must_use]
+pub fn of_user_range(name: &str, args: &[Type]) -> Option<OfUserRange> {
+    let (range, multirange) = args.iter().find_map(|ty| user_range(*ty))?;
+    let meant = |function| OfUserRange { function, range, multirange };
+    let candidates = OF_USERS.iter().filter(|function| function.name == name && function.args.len() == args.len() + 1);
+    let scored = candidates.filter_map(|function| {
+        let call = meant(function);
+        let mut score = 0;
+        for (at, &ty) in args.iter().enumerate() {
+            let wanted = call.arg(at);
+            match ty {
+                Type::Unknown => score += usize::from(args.contains(&wanted)),
+                ty if ty == wanted => {}
+                _ => return None,
+            }
+        }
+        Some((score, call))
+    });
+    scored.max_by_key(|(score, _)| *score).map(|(_, call)| call)
+}
+
+/// The call that makes a value of a user's range type of as many arguments; `None` if none does.
+#[must_use]
+pub fn user_range_made(ty: Type, args: usize) -> Option<OfUserRange> {
+    let (range, multirange) = user_range(ty)?;
+    let function = match args {
+        _ if ty == multirange => &COLLECTED,
+        2 => &MADE[0],
+        3 => &MADE[1],
+        _ => return None,
+    };
+    Some(OfUserRange { function, range, multirange })
+}
+
+/// What makes an array of the ranges of a user's multirange; `None` of other types.
+#[must_use]
+pub fn user_ranges_as_array(ty: Type) -> Option<OfUserRange> {
+    let (range, multirange) = user_range(ty).filter(|(_, multirange)| *multirange == ty)?;
+    Some(OfUserRange { function: &LISTED, range, multirange })
+}
+
+/// What an aggregate over a user's ranges makes of the array of them; `None` of other types and aggregates.
+#[must_use]
+pub fn user_ranges_gathered(name: &str, ty: Type) -> Option<OfUserRange> {
+    let (range, multirange) = user_range(ty)?;
+    let function = GATHERED.iter().find(|function| function.name == name)?;
+    Some(OfUserRange { function, range, multirange })
 }

@@ -105,7 +105,9 @@ pub fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
         (0..random.usize(..6)).map(|_| *random.choice(b"\0\x01\x02ab\xfe\xff").unwrap()).collect()
     };
     match ty.base() {
-        Type::Array(_) | Type::Int2Vector | Type::OidVector | Type::AnyArray => random_array(ty, random),
+        Type::Array(_) | Type::Int2Vector | Type::OidVector | Type::AnyArray | Type::AnyCompatibleArray => {
+            random_array(ty, random)
+        }
         Type::Record => {
             let fields = [Type::Int4, Type::Text];
             let values = fields.iter().map(|&field| match random.u8(..4) {
@@ -147,8 +149,10 @@ pub fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
         }
         _ if matches!(ty, Type::Lquery | Type::Ltxtquery) => Datum::text("a"),
         _ if ty == Type::IntQuery => Datum::text("1 & !2"),
+        _ if matches!(ty, Type::PgSnapshot | Type::TxidSnapshot) => Datum::text("12:20:13,15,18"),
         _ if ty == Type::JsonPath => Datum::text("$.\"a\""),
-        Type::Char | Type::Varchar | Type::Text | Type::Name | Type::Unknown | Type::Void | Type::AnyElement => {
+        polymorphic if polymorphic.is_polymorphic() => random_datum(Type::Text, random),
+        Type::Char | Type::Varchar | Type::Text | Type::Name | Type::Unknown | Type::Void => {
             let text: String = (0..random.usize(..5))
                 .map(|_| *random.choice(&['a', 'b', 'A', ' ', '\u{1}', '\u{e9}', '\u{10000}', '\0']).unwrap())
                 .collect();

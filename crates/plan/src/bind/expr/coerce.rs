@@ -38,6 +38,9 @@ fn depends_on_session(text: &str, ty: Type) -> bool {
         Type::Interval => text.contains('-'),
         Type::Bit | Type::VarBit | Type::Money | Type::Xid8 | Type::PgLsn | Type::Tid => false,
         Type::Json | Type::Jsonb | Type::JsonPath | Type::Enum(_) => false,
+        Type::Range(of) => {
+            !(of.subtype().is_text() || of.subtype().is_enum() || of.subtype().category() == Category::Number)
+        }
         Type::Int4Range | Type::Int8Range | Type::NumRange => false,
         Type::Int4Multirange | Type::Int8Multirange | Type::NumMultirange => false,
         Type::Citext | Type::Hstore | Type::Ltree | Type::Lquery | Type::Ltxtquery | Type::IntQuery => false,

@@ -1,6 +1,6 @@
 //! Operators: chains of them, comparisons of rows, lists, LIKE, arrays.
 
-use colibri_types::functions::{Function, is_trigram_operator};
+use colibri_types::functions::{Function, is_trigram_operator, of_user_range};
 use colibri_types::{ColumnType, DomainType, Error, Result, SqlState, Type, cast::CastContext, resolve};
 use sqlparser::ast::Spanned;
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
@@ -302,6 +302,33 @@ impl Binder<'_> {
         }
     }
 
+    /// An operator of the system over one or two operands that stand at the same place.
+    pub(in crate::bind) fn apply_operator(&mut self, symbol: &str, operands: Vec<Bound>, span: Span) -> Result<Bound> {
+        let mut operands = operands.into_iter();
+        match (operands.next(), operands.next()) {
+            (Some(left), Some(right)) => match named(symbol) {
+                Operator::Compare(op) if !left.ty.ty.is_geometric() && !right.ty.ty.is_geometric() => {
+                    let (left, right) = self.comparable(op.symbol(), left, span, right, span)?;
+                    Ok(Bound::bool(Expr::Compare { op, left: Box::new(left), right: Box::new(right) }))
+                }
+                Operator::Compare(op) => self.call_operator(op.symbol(), left, span, right, span),
+                Operator::Call(symbol) => self.call_operator(symbol, left, span, right, span),
+                _ => {
+                    let written = format!("{} {symbol} {}", left.ty.ty, right.ty.ty);
+                    Err(self.place(span, resolve::no_operator(&written, false)))
+                }
+            },
+            (Some(operand), None) => {
+                let is_there = |function: &Function| self.is_there(function);
+                let found = self.builtin.functions.operator_among(symbol, None, operand.ty.ty, &is_there);
+                let function = found.map_err(|error| self.place(span, error))?;
+                let arg = self.argument(operand, function.arg_type(0), span)?;
+                Ok(Bound::new(Expr::Call { function, args: vec![arg] }, function.result))
+            }
+            (None, _) => Err(Error::internal("an operator without operands")),
+        }
+    }
+
     pub(in crate::bind) fn call_operator(
         &mut self,
         symbol: &'static str,
@@ -313,6 +340,9 @@ impl Binder<'_> {
         let span = if left_span.start.line > 0 { left_span } else { right_span };
         if symbol == "#=" && self.has_extension("hstore") {
             return self.record_with_hstore((left, left_span), (right, right_span), span);
+        }
+        if let Some(call) = of_user_range(symbol, &[left.ty.ty, right.ty.ty]) {
+            return self.user_range_call(call, vec![(left, left_span), (right, right_span)]);
         }
         if let Some(function) = self.operator_of_integers(symbol, left.ty.ty, right.ty.ty) {
             let left = self.argument(left, function.arg_type(0), left_span)?;

@@ -19,7 +19,7 @@ use crate::plan::{AggregateCall, SortKey};
 impl Binder<'_> {
     /// A call of an aggregate, which belongs to the innermost query that its arguments take columns
     /// from, or to the one at hand if they take none.
-    pub(super) fn aggregate(
+    pub(in crate::bind) fn aggregate(
         &mut self,
         name: &str,
         args: &Args<'_>,
@@ -117,8 +117,10 @@ impl Binder<'_> {
     ) -> Result<Bound> {
         match (aggregate.result, aggregate.name, first) {
             (Type::AnyArray, ..) => {
-                let Some(to) = first.and_then(|first| known(first.ty).array()) else {
-                    return Err(self.place(span, Error::unsupported("array_agg of arrays")));
+                // Arrays become one with a dimension more.
+                let of_values = |ty: Type| if matches!(ty, Type::Array(_)) { Some(ty) } else { ty.array() };
+                let Some(to) = first.and_then(|first| of_values(known(first.ty))) else {
+                    return Err(self.place(span, Error::unsupported("array_agg of such values")));
                 };
                 let (input, context) = (Box::new(value), CastContext::Implicit);
                 let array = Expr::Cast { input, from: Type::AnyArray, to: to.into(), context };

@@ -44,7 +44,8 @@ impl Session {
             })?;
         }
         if call.result.ty == Type::Void && call.row.is_none() {
-            return Ok(vec![Datum::Null]);
+            // Rows of nothing are none.
+            return Ok(if routine.set { Vec::new() } else { vec![Datum::Null] });
         }
         if routine.is_procedure && call.row.is_none() {
             return Ok(Vec::new());

@@ -328,6 +328,9 @@ impl Session {
             let keys = catalog.tables().filter(|table| schemas.contains(&table.schema));
             let keys = keys.flat_map(|table| &table.foreign_keys);
             found.extend(keys.filter(|key| key.name == *constraint && !key.timing.is_fixed()).map(|key| key.id));
+            let keys = catalog.tables().filter(|table| schemas.contains(&table.schema));
+            let keys = keys.flat_map(|table| &table.indexes).filter(|index| !index.timing.is_fixed());
+            found.extend(keys.filter(|index| index.name == *constraint).map(|index| index.id));
             let triggers = catalog.tables().filter(|table| schemas.contains(&table.schema));
             let triggers = triggers.flat_map(|table| &table.triggers).filter(|trigger| trigger.is_constraint);
             found.extend(

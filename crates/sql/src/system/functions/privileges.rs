@@ -113,8 +113,11 @@ fn allowed(
 
 /// Of objects that all roles may use, and only superusers may grant.
 fn allowed_to_all(authority: &Authority, wanted: &[(Privileges, bool)], everybodys: Privileges) -> Datum {
-    let has = |&(privilege, option): &(Privileges, bool)| !option && privilege.without(everybodys).is_empty();
-    Datum::Bool(authority.is_superuser() || wanted.iter().any(has))
+    let has = |&(privilege, option): &(Privileges, bool)| {
+        let may = !option && privilege.without(everybodys).is_empty();
+        !privilege.is_empty() && (authority.is_superuser() || may)
+    };
+    Datum::Bool(wanted.iter().any(has))
 }
 
 // ---- relations ----
