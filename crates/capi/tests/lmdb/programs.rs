@@ -97,8 +97,9 @@ fn valgrind_finds_nothing_in_programs_that_use_the_library() {
     }
     for name in PROGRAMS {
         if let Some(program) = compiled(dir.path(), name, "cc", &["-std=c99"]) {
-            // Threads take turns under it, so that none starves.
-            run(&program, dir.path(), name, &["valgrind", "-q", "--error-exitcode=9", "--fair-sched=yes"]);
+            // Threads take turns under it, so that none starves. A look for leaks would read the map beyond the file.
+            let options = ["-q", "--error-exitcode=9", "--fair-sched=yes", "--leak-check=no"];
+            run(&program, dir.path(), name, &[&["valgrind"], &options[..]].concat());
         }
     }
 }

@@ -324,7 +324,7 @@ impl Session {
             // OWNER TO as the only action is a statement of its own: see `admin`.
             AlterTableOperation::OwnerTo { .. } => Err(Error::unsupported("OWNER TO together with other changes")),
             AlterTableOperation::ReplicaIdentity { identity } => {
-                draft.table.replica_identity = match identity {
+                let replica_identity = match identity {
                     ast::ReplicaIdentity::Nothing => ReplicaIdentity::Nothing,
                     ast::ReplicaIdentity::Full => ReplicaIdentity::Full,
                     ast::ReplicaIdentity::Default => ReplicaIdentity::Default,
@@ -332,7 +332,7 @@ impl Session {
                         ReplicaIdentity::Index(self.replica_index(table, &fold(index))?)
                     }
                 };
-                Ok(())
+                self.change(vec![Change::PutTable(Table { replica_identity, ..draft.table })])
             }
             AlterTableOperation::SetOptionsParens { options } => self.set_table_options(draft, options),
             AlterTableOperation::EnableRowLevelSecurity => self.set_row_security(draft, |it| it.enabled = true),
