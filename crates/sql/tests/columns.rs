@@ -87,6 +87,16 @@ fn rows_with(session: &mut Session, sql: &str, writes: bool) -> Result<Vec<Strin
     rows
 }
 
+/// Numerics without zeros at their ends.
+fn without_scales(rows: Result<Vec<String>, String>) -> Result<Vec<String>, String> {
+    let is_decimal = |text: &str| text.contains('.') && text.bytes().all(|b| b.is_ascii_digit() || b"-.".contains(&b));
+    let shorter = |text: &str| match is_decimal(text) {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    Ok(rows?.iter().map(|row| row.split('"').map(shorter).collect::<Vec<_>>().join("\"")).collect())
+}
+
 fn sorted(rows: Result<Vec<String>, String>) -> Result<Vec<String>, String> {
     rows.map(|mut rows| {
         rows.sort_unstable();
@@ -227,7 +237,9 @@ fn random_groupings_give_the_same_on_vectors_as_on_rows() {
             }
         }
         if !writes {
-            assert_eq!(sorted(rows_of(&mut helped, &query)), sorted(expected.clone()), "seed {seed}, helped: {query}");
+            // Of equal numerics, whichever thread comes first decides whether a group is shown as 3.0 or 3.00.
+            let [given, expected] = [rows_of(&mut helped, &query), expected.clone()].map(without_scales).map(sorted);
+            assert_eq!(given, expected, "seed {seed}, helped: {query}");
         }
         on_columns.run("RESET work_mem; RESET hash_mem_multiplier").unwrap();
         failures += usize::from(expected.is_err());

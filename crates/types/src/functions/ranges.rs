@@ -340,7 +340,7 @@ static OF_USERS: &[Function] = of_user! {
     ("upper_inf" [AnyMultirange] Bool |_, m, a| is_open(m, a[0], false))
     ("range_merge" [AnyRange, AnyRange] AnyRange |r, _, a| merged(r, a))
     ("range_merge" [AnyMultirange] AnyRange |r, m, a| Ok(hull(r, &spans(m, a[0])?)))
-    ("multirange" [AnyRange] AnyMultirange |r, m, a| collected(r, m, a))
+    ("multirange" [AnyRange] AnyMultirange collected)
 };
 
 /// What makes a range of two bounds, and of their kinds.
