@@ -20,11 +20,10 @@ const ROLES: &str = include_str!("foreign/roles.sql");
 const EVERYTHING: &str = include_str!("foreign/everything.sql");
 
 /// What Colibri accepts and ignores, so that no dump of Colibri has it.
-const IGNORED: [&str; 4] = [
+const IGNORED: [&str; 3] = [
     " WITH (security_barrier='true')",
     "ALTER TABLE ONLY app.people ALTER COLUMN name SET STATISTICS 500;",
     "WITH (fillfactor='70')",
-    "ALTER TABLE ONLY app.nokey REPLICA IDENTITY FULL;",
 ];
 
 /// A server that PostgreSQL's programs can be pointed at.

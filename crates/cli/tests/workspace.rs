@@ -202,8 +202,8 @@ const CIRCLES: [(&str, &[&[&str]]); 12] = [
                 "vector",
             ],
             // Times are read in a session's zone, and intervals are added to them. A composite type has
-            // fields with types.
-            &["composites", "datetime", "env", "interval", "types"],
+            // fields with types, and a range type has one of bounds.
+            &["composites", "datetime", "env", "interval", "range_types", "types"],
         ],
     ),
     ("syntax", &[]),

@@ -70,7 +70,7 @@ fn random_groupings_in_slices_and_short_of_memory_give_what_rows_give() {
         let rows: Vec<Vec<Datum>> = (0..maker.0.i64(0..ROWS))
             .map(|n| {
                 let small = maker.0.i64(-1..20);
-                let large = if has_large && n % 30 == 29 { i64::MAX - small } else { maker.0.i64(-5..5) };
+                let large = if has_large && n % 30 == 29 { i64::MAX - small.max(0) } else { maker.0.i64(-5..5) };
                 vec![Datum::Int(n), if small < 0 { Datum::Null } else { Datum::Int(small) }, Datum::Int(large)]
             })
             .collect();

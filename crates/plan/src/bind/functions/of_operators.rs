@@ -27,7 +27,7 @@ static BEHIND: LazyLock<HashMap<&'static str, Vec<Behind>>> = LazyLock::new(|| {
         let [function, symbol, operands @ ..] = &words[..] else { continue };
         let types = operands.iter().filter(|word| **word != "0").map(|word| Type::from_oid(word.parse().ok()?));
         if let Some(operands) = types.collect::<Option<Vec<Type>>>() {
-            all.entry(*function).or_default().push(Behind { symbol: *symbol, operands });
+            all.entry(*function).or_default().push(Behind { symbol, operands });
         }
     }
     all
