@@ -27,10 +27,13 @@ const GENERATION_MAX: u64 = (1 << GENERATION_BITS) - 1;
 const FIRST_CHUNK: usize = 64;
 const CHUNKS: usize = 22;
 
+/// Places for objects, made when the first of them is needed.
+type Chunk<T> = OnceLock<Box<[Mutex<Entry<T>>]>>;
+
 /// Objects of one kind that programs have handles of.
 pub(crate) struct Handles<T> {
     kind: u64,
-    chunks: [OnceLock<Box<[Mutex<Entry<T>>]>>; CHUNKS],
+    chunks: [Chunk<T>; CHUNKS],
     unused: Mutex<Unused>,
 }
 

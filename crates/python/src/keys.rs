@@ -229,9 +229,10 @@ impl Transaction {
             let is_multi = table.kind() == TableKind::Multi;
             if append {
                 txn.append(&table, key, value)?;
-            } else if is_multi && !dupdata && txn.view(&table)?.contains_value(key, value)? {
-                return Ok(false);
-            } else if !overwrite && is_multi && txn.view(&table)?.contains(key)? {
+            } else if is_multi
+                && ((!dupdata && txn.view(&table)?.contains_value(key, value)?)
+                    || (!overwrite && txn.view(&table)?.contains(key)?))
+            {
                 return Ok(false);
             } else if !overwrite && !is_multi {
                 return txn.insert(&table, key, value);

@@ -70,8 +70,10 @@ fn found(is_there: bool) -> c_int {
     if is_there { OK } else { fault::NOT_FOUND }
 }
 
+type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
 /// The bounds of a range: a null pointer to a bound is none.
-fn bounds<'a>(low: *const ColibriBytes, high: *const ColibriBytes) -> Result<(Bound<&'a [u8]>, Bound<&'a [u8]>)> {
+fn bounds<'a>(low: *const ColibriBytes, high: *const ColibriBytes) -> Result<Bounds<'a>> {
     let low = read_if_given(low).map(ColibriBytes::get).transpose()?;
     let high = read_if_given(high).map(ColibriBytes::get).transpose()?;
     Ok((low.map_or(Bound::Unbounded, Bound::Included), high.map_or(Bound::Unbounded, Bound::Excluded)))

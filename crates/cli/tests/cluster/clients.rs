@@ -113,7 +113,7 @@ pub(super) fn pipeline(machines: &Places, seen: &Seen) -> Told {
         let is_over = answers.iter().any(Result::is_err);
         for (pair, answer) in answers.into_iter().enumerate() {
             for n in [first + 2 * pair as u64, first + 2 * pair as u64 + 1] {
-                let became = answer.as_ref().map(|()| ()).map_err(|error| fate(&error.code));
+                let became = answer.as_ref().copied().map_err(|error| fate(&error.code));
                 told.note(n, became);
             }
         }

@@ -142,6 +142,7 @@ impl Deref for Prepared {
     }
 }
 
+#[expect(clippy::large_enum_variant, reason = "nearly all are plans, which an indirection would make slower")]
 pub(super) enum Command {
     /// Nothing but blanks and comments.
     Empty,
