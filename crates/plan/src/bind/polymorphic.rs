@@ -135,12 +135,20 @@ impl Meaning {
         found.unwrap_or(declared)
     }
 
+    /// Whether the argument that would tell what a type stands for is of an open type itself.
+    fn is_open(&self, declared: Type) -> bool {
+        let family = if is_common(declared) { &self.common } else { &self.exact };
+        declared.is_polymorphic() && family.element.is_some_and(|element| element.is_polymorphic())
+    }
+
     /// The same for what a function gives.
     ///
     /// # Errors
     /// 42804 if it is a range of which no argument tells.
     pub(super) fn result(&self, declared: Type) -> Result<Type> {
         match self.actual(declared) {
+            // Whoever declares an aggregate asks with types that are as open as those of its functions.
+            open if self.is_open(open) => Ok(open),
             open if open.is_polymorphic() => {
                 let message = format!("could not determine polymorphic type {open} because input has type unknown");
                 Err(Error::new(SqlState::TYPE_MISMATCH, message))
