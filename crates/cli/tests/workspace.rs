@@ -222,7 +222,7 @@ const CIRCLES: [(&str, &[&[&str]]); 12] = [
         &[
             // What threads share has the lanes of tasks, and a task that is woken puts itself
             // there, or on the thread that wakes it.
-            &["blocking", "lanes", "ping", "shared", "stand_in", "task", "worker"],
+            &["blocking", "give_way", "lanes", "ping", "shared", "stand_in", "task", "worker"],
         ],
     ),
     (
@@ -344,6 +344,7 @@ fn reached(graph: &BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<S
 
 #[test]
 fn modules_stand_in_no_circles_but_those_that_are_named() {
+    let mut wrong = Vec::new();
     for (krate, allowed) in CIRCLES {
         let graph = module_graph(krate);
         assert!(graph.values().map(BTreeSet::len).sum::<usize>() > 0, "{krate}: no module names another one");
@@ -357,6 +358,9 @@ fn modules_stand_in_no_circles_but_those_that_are_named() {
         }
         let allowed: BTreeSet<Vec<String>> =
             allowed.iter().map(|circle| circle.iter().map(|&module| module.to_owned()).collect()).collect();
-        assert_eq!(circles, allowed, "{krate}: modules that know each other in a circle");
+        if circles != allowed {
+            wrong.push(format!("{krate}: modules that know each other in a circle: {circles:?}, and not {allowed:?}"));
+        }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
