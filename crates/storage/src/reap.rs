@@ -38,6 +38,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// What reaping a stem gives back, as of one state.
 pub(crate) struct Found {
+    /// The fork that it started from then, which says what it owned.
+    fork: TxnId,
     freed: Vec<Freed>,
     /// The state above a fork: which, as of which transaction, and its catalogue then.
     above: Option<(Stem, TxnId, Tree)>,
@@ -62,20 +64,22 @@ impl Look<'_> {
                     return Ok(None);
                 };
                 let state = State { stem: Some(stem), catalog: branch.catalog, fork: branch.fork };
-                Ok(Some(Found { freed: walk::owned(pager, bounds, &state, pace)?, above: None }))
+                let freed = walk::owned(pager, bounds, &state, pace)?;
+                Ok(Some(Found { fork: branch.fork, freed, above: None }))
             }
             Stem::Fork(id) => {
                 let Some(fork) = forest.fork(pager, bounds, id)? else { return Ok(None) };
                 let state = State { stem: Some(stem), catalog: fork.catalog, fork: fork.fork };
-                match forest.above(pager, bounds, id)? {
-                    (0, _) => Ok(Some(Found { freed: walk::owned(pager, bounds, &state, pace)?, above: None })),
+                let (freed, above) = match forest.above(pager, bounds, id)? {
+                    (0, _) => (walk::owned(pager, bounds, &state, pace)?, None),
                     (1, Some(above)) => {
                         let catalog = self.catalog_of(above)?;
                         let freed = walk::owned_but_for(pager, bounds, &state, (&catalog, id), pace)?;
-                        Ok(Some(Found { freed, above: Some((above, bounds.newest, catalog)) }))
+                        (freed, Some((above, bounds.newest, catalog)))
                     }
-                    _ => Ok(None),
-                }
+                    _ => return Ok(None),
+                };
+                Ok(Some(Found { fork: fork.fork, freed, above }))
             }
         }
     }
@@ -92,32 +96,37 @@ impl Look<'_> {
     }
 
     /// What was found in an older state, which is still pinned, brought up to date. `None` if it has
-    /// to be found anew.
+    /// to be found anew: others may have reaped the fork below meanwhile, so that this owns more, or
+    /// other states start from a fork.
     fn update(&self, stem: Stem, found: Found) -> Result<Option<Found>> {
         let Self { pager, bounds, forest, .. } = *self;
-        match (stem, found) {
-            // Nobody changes a dropped branch.
-            (Stem::Branch(id), found) => {
-                Ok(forest.branch(pager, bounds, id)?.filter(|branch| branch.dropped).map(|_| found))
+        let (fork, has_same_above) = match stem {
+            Stem::Branch(id) => {
+                // Nobody changes the tables of a dropped branch.
+                let dropped = forest.branch(pager, bounds, id)?.filter(|branch| branch.dropped);
+                (dropped.map(|branch| branch.fork), true)
             }
-            (Stem::Fork(id), Found { above: None, freed }) => {
-                Ok((forest.above(pager, bounds, id)?.0 == 0).then_some(Found { above: None, freed }))
+            Stem::Fork(id) => {
+                let above = found.above.map(|(above, ..)| above);
+                let fork = forest.fork(pager, bounds, id)?.map(|fork| fork.fork);
+                (fork, forest.above(pager, bounds, id)? == (u64::from(above.is_some()), above))
             }
-            (Stem::Fork(id), Found { mut freed, above: Some((above, since, catalog)) }) => {
-                let Some(fork) = forest.fork(pager, bounds, id)? else { return Ok(None) };
-                if forest.above(pager, bounds, id)? != (1, Some(above)) {
-                    return Ok(None);
-                }
-                let now = self.catalog_of(above)?;
-                if now != catalog {
-                    // The fork's pages that the state above has given up since.
-                    let before = State { stem: Some(above), catalog, fork: fork.fork };
-                    let more = walk::owned_but_for(pager, bounds, &before, (&now, since), &mut || Ok(()))?;
-                    freed.extend(more.into_iter().filter(|run| run.birth <= id));
-                }
-                Ok(Some(Found { freed, above: Some((above, bounds.newest, now)) }))
-            }
+        };
+        if fork != Some(found.fork) || !has_same_above {
+            return Ok(None);
         }
+        let (Stem::Fork(id), Some((above, since, catalog))) = (stem, found.above) else {
+            return Ok(Some(found));
+        };
+        let Found { fork, mut freed, .. } = found;
+        let now = self.catalog_of(above)?;
+        if now != catalog {
+            // The fork's pages that the state above has given up since.
+            let before = State { stem: Some(above), catalog, fork };
+            let more = walk::owned_but_for(pager, bounds, &before, (&now, since), &mut || Ok(()))?;
+            freed.extend(more.into_iter().filter(|run| run.birth <= id));
+        }
+        Ok(Some(Found { fork, freed, above: Some((above, bounds.newest, now)) }))
     }
 }
 
@@ -140,7 +149,7 @@ pub(crate) fn carry_out(
         Some(found) => Some(found),
         None => look.find(stem, &mut || Ok(()))?,
     };
-    let Some(Found { freed, above }) = found else {
+    let Some(Found { freed, above, .. }) = found else {
         return forest.edit(pager, work).reaped(stem).map(|()| true);
     };
     match stem {
@@ -272,5 +281,75 @@ impl Core {
         }
         self.unlock_writer(work);
         done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Database, Options, TableKind};
+
+    fn fill(db: &Database, from: u32, to: u32) {
+        let mut txn = db.write().unwrap();
+        let table = txn.create_table("table", TableKind::Plain).unwrap();
+        for key in from..to {
+            txn.put(&table, &key.to_be_bytes(), &[7; 60]).unwrap();
+        }
+        txn.commit().unwrap();
+    }
+
+    /// Drops a branch without waking the thread that reaps.
+    fn drop_quietly(db: &Database, name: &str) -> Stem {
+        let mut txn = db.write().unwrap();
+        let id = txn.branch_named(name).unwrap().unwrap();
+        txn.drop_branch(id).unwrap();
+        txn.commit().unwrap();
+        Stem::Branch(id)
+    }
+
+    fn find(core: &Core, stem: Stem) -> Option<Found> {
+        let pinned = Pinned::newest(core).unwrap();
+        let forest = Forest::of(&core.pager, pinned.bounds, pinned.root.forest).unwrap();
+        let look = Look { pager: &core.pager, bounds: pinned.bounds, forest: &forest, main: &pinned.root.catalog };
+        look.find(stem, &mut || Ok(())).unwrap()
+    }
+
+    /// Bug: two threads reaped at a time. One had found what a dropped branch owned when the other
+    /// reaped the fork below, whose pages the branch owned from then on. Consequence: these pages were
+    /// neither in use nor free, for good. Fix: what was found counts only if the fork below is the same.
+    #[test]
+    fn what_another_reaper_has_done_meanwhile_is_taken_into_account() {
+        // Which of the two is reaped between the other's search and its transaction.
+        for branch_comes_last in [true, false] {
+            let dir = tempfile::tempdir().unwrap();
+            let db = Database::open(dir.path(), &Options::new()).unwrap();
+            fill(&db, 0, 4_000);
+            let a = db.branch("a").unwrap();
+            fill(&a, 0, 1_000);
+            let b = a.branch("b").unwrap();
+            fill(&b, 0, 100);
+            // The fork of a and b has one state above it as soon as a is gone: b.
+            let dropped = drop_quietly(&db, "a");
+            let core = &db.0.core;
+            core.reap(dropped, find(core, dropped)).unwrap();
+            let forest = Forest::of(&core.pager, Pinned::newest(core).unwrap().bounds, core.shared.root().forest);
+            let fork = forest.unwrap().next_to_reap(&core.pager, Pinned::newest(core).unwrap().bounds, None);
+            let fork = fork.unwrap().unwrap();
+            assert!(matches!(fork, Stem::Fork(_)));
+            let of_fork = find(core, fork);
+            let branch = drop_quietly(&db, "b");
+            let of_branch = find(core, branch);
+            let order = match branch_comes_last {
+                true => [(fork, of_fork), (branch, of_branch)],
+                false => [(branch, of_branch), (fork, of_fork)],
+            };
+            for (stem, found) in order {
+                core.reap(stem, found).unwrap();
+            }
+            core.reap_all(false, &|| false).unwrap();
+            let report = db.check().unwrap();
+            assert!(report.is_clean() && report.free_checked, "{:#?}", report.problems);
+            assert_eq!(db.branches().unwrap().len(), 1);
+        }
     }
 }
