@@ -160,9 +160,9 @@ pub fn stock(args: &StockArgs) -> Result<()> {
 
 /// Measure queues: jobs put, taken and acknowledged one by one; messages that groups read
 ///
-/// Loads, runs and checks; closed loop unless --rate is given. With `--part jobs` each client puts a
-/// job and takes one, in turns; with `--part messages` it puts a batch of messages and then reads some
-/// for each group. Transactions are READ COMMITTED, whatever --isolation says.
+/// Loads, runs and checks; closed loop unless --rate is given. With `--part jobs` each client puts
+/// a job and takes one, in turns; with `--part messages` it puts a batch of messages and then reads
+/// some for each group. Transactions are READ COMMITTED, whatever --isolation says.
 #[derive(Debug, Clone, Args)]
 pub struct QueueArgs {
     /// What is in the queue

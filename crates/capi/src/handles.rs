@@ -4,10 +4,10 @@
 //! 63     56 55            28 27             0
 //! |  kind  |   generation   |     place     |
 //! ```
-//! A program gets such a number as a pointer to an incomplete struct and never follows it. Each call
-//! finds the object by its place, and compares kind and generation: a handle that was closed, or is
-//! of another kind, or is no handle at all, is noticed. The object is locked while a call uses it; a
-//! second call meanwhile gets [`Fault::Busy`] instead of waiting.
+//! A program gets such a number as a pointer to an incomplete struct and never follows it. Each
+//! call finds the object by its place, and compares kind and generation: a handle that was closed,
+//! or is of another kind, or is no handle at all, is noticed. The object is locked while a call
+//! uses it; a second call meanwhile gets [`Fault::Busy`] instead of waiting.
 //!
 //! Invariants: a place's generation grows with each object that is removed from it, and a place
 //! whose generation is at its end is not used again; so no two objects ever have the same handle.

@@ -61,7 +61,8 @@ pub(crate) fn bytes<'a>(data: *const u8, length: usize) -> Result<&'a [u8]> {
     if data.is_null() || isize::try_from(length).is_err() {
         return Err(Fault::Misuse("the pointer to the bytes is null, or their number is impossible"));
     }
-    // SAFETY: the program promises so many bytes there, which do not change during the call.
+    // SAFETY: the program promises that the pointer has this many bytes behind it, and that nobody
+    // changes them during the call.
     Ok(unsafe { std::slice::from_raw_parts(data, length) })
 }
 
@@ -97,8 +98,8 @@ pub(crate) fn fill(room: *mut c_char, room_bytes: usize, text: &str) -> Result<(
     if text.len() >= room_bytes {
         return Err(Fault::Misuse("the room for the text is too small"));
     }
-    // SAFETY: the program promises `room_bytes` bytes there, which are more than the text and a zero
-    // byte.
+    // SAFETY: the program promises `room_bytes` bytes there, which are more than the text and a
+    // zero byte.
     unsafe {
         std::ptr::copy_nonoverlapping(text.as_ptr(), room.cast(), text.len());
         room.add(text.len()).write(0);

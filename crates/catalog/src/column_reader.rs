@@ -1,8 +1,8 @@
 //! Rows of a table into column vectors: of each row the columns that are wanted.
 //!
-//! Invariants: a row is taken in as [`RowReader`] would read it, or not at all. What is rare (rows of
-//! an older layout, columns that the key holds) goes through a `RowReader`; what a vector does not
-//! take, and what is damaged, is left to whoever reads rows.
+//! Invariants: a row is read as [`RowReader`] would read it, or not at all. A `RowReader` reads rare
+//! cases: rows of an older layout, and columns that are in the key. The reader refuses damaged rows
+//! and values that a vector cannot hold. Its caller then reads these rows one by one.
 
 use std::sync::Arc;
 

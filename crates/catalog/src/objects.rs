@@ -160,8 +160,9 @@ pub struct Index {
     /// When its constraint is checked.
     #[serde(default, skip_serializing_if = "Timing::is_fixed")]
     pub timing: Timing,
-    /// It is that of a UNIQUE constraint that is deferrable. Rows may have equal values until the check, so
-    /// `unique` is false, and the constraint is kept as one of exclusion whose columns are all compared as equal.
+    /// It is that of a UNIQUE constraint that is deferrable. Rows may have equal values until the
+    /// check, so `unique` is false, and the constraint is kept as one of exclusion whose columns
+    /// are all compared as equal.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deferrable_key: bool,
 }

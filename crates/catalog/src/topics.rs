@@ -4,8 +4,9 @@
 //! Its rows are a [series](colibri_txn::series) for each partition. Everything else about it is as
 //! with any table: names, privileges, dumps, queries.
 //!
-//! Invariants: a topic has no indexes but its key, refers to no table and is referred to by none, is
-//! part of no tree of tables, and fires no trigger that would see a row before it has its offset.
+//! Invariants: a topic has no indexes but its key, refers to no table and is referred to by none,
+//! is part of no tree of tables, and fires no trigger that would see a row before it has its
+//! offset.
 
 use colibri_types::{Error, Result, SqlState, Type};
 

@@ -8,7 +8,8 @@
 //!
 //! A field of a composite type has a number, by which rows hold it: see [`colibri_types::composites`].
 //!
-//! A range type comes with the type of its multiranges. Each is a type of its own, and both hold what the pair is.
+//! A range type comes with the type of its multiranges. Each is a type of its own, and both hold
+//! what the pair is.
 //!
 //! Invariants: labels are in the order of their places; ON DISK: a label's place and a
 //! field's number never change.
@@ -275,7 +276,8 @@ impl UserType {
         matches!(self.kind, UserTypeKind::Multirange(_))
     }
 
-    /// The types that it is made of: a domain's, those of a composite type's fields, that of a range's bounds.
+    /// The types that it is made of: a domain's, those of a composite type's fields, that of a
+    /// range's bounds.
     pub fn parts(&self) -> impl Iterator<Item = ColumnType> {
         let domain = self.domain().map(|domain| domain.base).or(self.range().map(|pair| pair.subtype));
         domain.into_iter().chain(self.composite().into_iter().flat_map(|of| of.fields.iter().map(|field| field.ty)))

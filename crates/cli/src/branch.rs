@@ -14,8 +14,9 @@ use crate::number::grouped;
 
 /// List the branches of a database, or make, reset or drop one
 ///
-/// A branch starts as another one is and shares with it what neither has changed, so making one takes
-/// a few pages, whatever the size. Branches are those of the engine: SQL and `serve` use the main one.
+/// A branch starts as another one is and shares with it what neither has changed, so making one
+/// takes a few pages, whatever the size. Branches are those of the engine: SQL and `serve` use the
+/// main one.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  colibri branch birds trial\n  colibri branch birds trial-2 --from trial\n  \
                         colibri diff birds main trial\n  colibri branch birds trial --drop")]

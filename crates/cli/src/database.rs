@@ -35,8 +35,8 @@ pub(crate) fn open_to_back_up(dir: &Path) -> Result<Database> {
     }
 }
 
-/// Opens an existing database to change it, whatever the durability mode of others that have it open.
-/// What was committed is on disk after [`Database::sync`].
+/// Opens an existing database to change it, whatever the durability mode of others that have it
+/// open. What was committed is on disk after [`Database::sync`].
 pub(crate) fn open_beside_others(dir: &Path) -> Result<Database> {
     let options = Options::new().create(false);
     match open(dir, &options) {

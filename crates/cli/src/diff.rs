@@ -27,7 +27,8 @@ pub(crate) struct DiffArgs {
     one: String,
     /// The branch to compare it with
     other: String,
-    /// List each key that differs, too: `-` is only in the first branch, `+` only in the other, `~` has another value
+    /// List each key that differs, too: `-` is only in the first branch, `+` only in the other, `~`
+    /// has another value
     #[arg(long)]
     keys: bool,
     /// Print one JSON object

@@ -1,5 +1,5 @@
-//! The native module as tests use it: the same modules as those of `src/lib.rs`. Cargo builds examples
-//! for tests, with what it has compiled for them already.
+//! The native module as tests use it: the same modules as those of `src/lib.rs`. Cargo builds
+//! examples for tests, with what it has compiled for them already.
 
 #[path = "../src/arrow.rs"]
 mod arrow;

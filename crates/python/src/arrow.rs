@@ -1,4 +1,5 @@
-//! Rows as a stream of Arrow, in a capsule: <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>.
+//! Rows as a stream of Arrow, in a capsule:
+//! <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>.
 
 use colibri::sql::arrow::ArrowArrayStream;
 use parking_lot::Mutex;
@@ -32,7 +33,8 @@ impl ArrowStream {
         let _ = requested_schema;
         let stream = self.stream.lock().take();
         let stream = stream.ok_or_else(|| exception(&interface_error("the stream was taken already")))?;
-        // What is in a capsule goes with it, and releases the stream unless its reader has taken it.
+        // What is in a capsule goes with it, and releases the stream unless its reader has taken
+        // it.
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 }

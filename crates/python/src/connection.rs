@@ -341,8 +341,8 @@ impl Connection {
         self.cancel.cancel();
     }
 
-    /// A descriptor that is readable when a polled statement is to be polled again, or notifications
-    /// have arrived.
+    /// A descriptor that is readable when a polled statement is to be polled again, or
+    /// notifications have arrived.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
         self.with(py, |state| Ok(state.signal()?.reader.as_raw_fd()))
     }
@@ -423,8 +423,8 @@ impl Connection {
 
     // ---- what others say ----
 
-    /// Notifications: session, channel and payload of each. Waits for the first, if there is none, as
-    /// many seconds as `timeout` says.
+    /// Notifications: session, channel and payload of each. Waits for the first, if there is none,
+    /// as many seconds as `timeout` says.
     #[pyo3(signature = (timeout = 0.0))]
     fn take_notifications<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Bound<'py, PyList>> {
         let patience = Duration::try_from_secs_f64(timeout).unwrap_or(Duration::from_secs(1 << 30));

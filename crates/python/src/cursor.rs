@@ -147,7 +147,8 @@ impl Cursor {
     }
 
     fn next_row<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        // A clone shares the rows; making objects of Python may run its code, which may use the cursor.
+        // A clone shares the rows; making objects of Python may run its code, which may use the
+        // cursor.
         let place = {
             let mut inner = self.inner.lock();
             inner.next_place().map(|place| place.map(|(block, row)| (block.clone(), row)))
@@ -172,8 +173,8 @@ impl Cursor {
         self.connection.clone_ref(py)
     }
 
-    /// Runs a statement, and takes its rows into memory. Without parameters the text may have several
-    /// statements; their rows are dropped.
+    /// Runs a statement, and takes its rows into memory. Without parameters the text may have
+    /// several statements; their rows are dropped.
     #[pyo3(signature = (operation, parameters = None))]
     pub(crate) fn execute<'py>(
         slf: Bound<'py, Self>,

@@ -1,5 +1,5 @@
-//! Errors of SQL as exceptions. Which class a code has is said in Python (`colibri/errors.py`); here
-//! an error is a report, of which that makes an exception.
+//! Errors of SQL as exceptions. Which class a code has is said in Python (`colibri/errors.py`);
+//! here an error is a report, of which that makes an exception.
 
 use colibri::sql::{Error, SqlState};
 use pyo3::exceptions::PyRuntimeError;

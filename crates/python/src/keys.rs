@@ -1,7 +1,8 @@
 //! The key-value interface, modelled after py-lmdb's.
 //!
-//! A cursor is a place, not a path: it keeps its entry, and a few entries behind it in a transaction
-//! that only reads. So it sees what its transaction writes, and nothing borrows from anything.
+//! A cursor is a place, not a path: it keeps its entry, and a few entries behind it in a
+//! transaction that only reads. So it sees what its transaction writes, and nothing borrows from
+//! anything.
 
 use std::collections::VecDeque;
 use std::ops;

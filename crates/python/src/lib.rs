@@ -1,5 +1,5 @@
-//! Colibri in Python: the native module `colibri._colibri`, over which `python/colibri` puts DB-API,
-//! asyncio and the rest.
+//! Colibri in Python: the native module `colibri._colibri`, over which `python/colibri` puts
+//! DB-API, asyncio and the rest.
 //!
 //! | file | what |
 //! | --- | --- |

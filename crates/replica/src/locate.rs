@@ -1,9 +1,9 @@
-//! Whether a copy of a database, wherever it comes from, is a state of the database that a log is of:
-//! to be known before it is put in the place of one that is.
+//! Whether a copy of a database, wherever it comes from, is a state of the database that a log is
+//! of: to be known before it is put in the place of one that is.
 //!
 //! A commit's checksum is over its record and the checksum before, so two databases that have one
-//! transaction with the same checksum have the same history up to it. The log and the bases of nodes
-//! say which checksum a transaction has.
+//! transaction with the same checksum have the same history up to it. The log and the bases of
+//! nodes say which checksum a transaction has.
 
 use crate::cluster::Cluster;
 use crate::follow::FollowError;
@@ -27,8 +27,8 @@ pub enum Located {
 }
 
 impl Cluster {
-    /// What a copy of a database is to its log, by the copy's last transaction. Reads the log from the
-    /// newest base that is not beyond the copy.
+    /// What a copy of a database is to its log, by the copy's last transaction. Reads the log from
+    /// the newest base that is not beyond the copy.
     ///
     /// # Errors
     /// [`FollowError`] if the log cannot be read.

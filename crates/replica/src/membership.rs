@@ -234,8 +234,8 @@ impl Membership {
         self.keep_alive_and_tell(&mut |_| ()).await
     }
 
-    /// As [`Membership::keep_alive`]; tells when the lease is not certainly valid any more since the
-    /// service does not answer (false), and when it has answered again (true).
+    /// As [`Membership::keep_alive`]; tells when the lease is not certainly valid any more since
+    /// the service does not answer (false), and when it has answered again (true).
     pub async fn keep_alive_and_tell(&self, tell: &mut (dyn FnMut(bool) + Send)) -> LeaseLost {
         let mut is_silent = false;
         let coordinator = &self.cluster.coordinator;

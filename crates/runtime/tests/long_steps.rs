@@ -228,8 +228,8 @@ fn before_a_long_call_another_thread_takes_over_at_once_unless_one_is_free() {
 }
 
 /// Bug: a blocking call yielded its CPU every 50 µs, whatever that cost. Consequence: beside busy
-/// processes CREATE INDEX was at work for 80 µs of each turn of them all, a fiftieth of its share or
-/// less. Fix: who has lost the CPU for a whole slice works as long before it yields again.
+/// processes CREATE INDEX was at work for 80 µs of each turn of them all, a fiftieth of its share
+/// or less. Fix: who has lost the CPU for a whole slice works as long before it yields again.
 #[test]
 fn a_blocking_call_beside_busy_threads_gets_its_share_of_the_cpu() {
     fn work(mut between: impl FnMut()) -> Duration {

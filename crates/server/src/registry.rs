@@ -44,8 +44,8 @@ pub(crate) enum Stop {
 pub(crate) enum Why {
     /// Somebody has said so: by SQL, by a signal to the server, by dropping the database.
     Administrator = 0,
-    /// In a cluster: the server has lost the leadership of the database without handing it over, and
-    /// opens the database again.
+    /// In a cluster: the server has lost the leadership of the database without handing it over,
+    /// and opens the database again.
     LeadershipLost = 1,
 }
 

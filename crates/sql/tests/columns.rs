@@ -1,5 +1,5 @@
-//! Groupings on column vectors give what they give on rows: the same rows in the same order, and the
-//! same errors.
+//! Groupings on column vectors give what they give on rows: the same rows in the same order, and
+//! the same errors.
 //!
 //! Random queries over a table of all kinds of values are run both ways: with NULLs, numerics of
 //! several scales, values that overflow, divisors that are zero, rows of older layouts, and rows
@@ -42,8 +42,8 @@ fn open(dir: &tempfile::TempDir) -> Arc<Engine> {
     let engine = Engine::open(database).unwrap();
     engine.rewrite_queries(true);
     let mut session = Session::new(&engine, "postgres");
-    // `n` has one scale in the first rows, and others in a part of the rest; `big` is near the ends of
-    // its type in a few rows.
+    // `n` has one scale in the first rows, and others in a part of the rest; `big` is near the ends
+    // of its type in a few rows.
     session
         .run(&format!(
             "CREATE TABLE t (id int PRIMARY KEY, a int, b bigint, s smallint, c numeric(12, 2), d text, e bool, f float8,
@@ -237,7 +237,8 @@ fn random_groupings_give_the_same_on_vectors_as_on_rows() {
             }
         }
         if !writes {
-            // Of equal numerics, whichever thread comes first decides whether a group is shown as 3.0 or 3.00.
+            // Of equal numerics, whichever thread comes first decides whether a group is shown as
+            // 3.0 or 3.00.
             let [given, expected] = [rows_of(&mut helped, &query), expected.clone()].map(without_scales).map(sorted);
             assert_eq!(given, expected, "seed {seed}, helped: {query}");
         }

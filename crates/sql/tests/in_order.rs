@@ -256,7 +256,8 @@ fn query(random: &mut StdRng) -> String {
     }
 }
 
-/// Functions over windows, of which some take the order that rows come in, and some go on row by row.
+/// Functions over windows, of which some take the order that rows come in, and some go on row by
+/// row.
 fn of_windows(random: &mut StdRng, filter: &str, end: &str) -> String {
     let keys: &[&str] = &["a", "b", "d", "t"];
     let total = order(random, keys, &["id"]);

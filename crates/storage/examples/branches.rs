@@ -4,8 +4,8 @@
 //! ```sh
 //! cargo run --release -p colibri-storage --example branches -- [megabytes of the large file]
 //! ```
-//! The files are made in the directory it is run in. Times are medians; *pages* are those that making
-//! a branch writes.
+//! The files are made in the directory it is run in. Times are medians; *pages* are those that
+//! making a branch writes.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -31,8 +31,8 @@ use crate::walk::{Visit, walk};
 use crate::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"COLIBKUP";
-/// The version that is written. Those before it are read: version 1 has no wide leaves, version 2 no
-/// forest.
+/// The version that is written. Those before it are read: version 1 has no wide leaves, version 2
+/// no forest.
 const VERSION: u32 = 3;
 const BACKUP_HEADER_BYTES: usize = 96;
 

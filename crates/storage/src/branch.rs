@@ -1,5 +1,5 @@
-//! Branches, as callers see them: databases of their own inside one file, which share every page that
-//! none of them has changed.
+//! Branches, as callers see them: databases of their own inside one file, which share every page
+//! that none of them has changed.
 //!
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();
@@ -89,8 +89,8 @@ pub struct BranchInfo {
     pub id: BranchId,
     /// Its name.
     pub name: String,
-    /// The name of the branch that it was made from; `None` for the main branch, and if that one was
-    /// dropped.
+    /// The name of the branch that it was made from; `None` for the main branch, and if that one
+    /// was dropped.
     pub origin: Option<String>,
     /// The transaction that made it; 0 for the main branch.
     pub made: TxnId,
@@ -137,9 +137,9 @@ impl Database {
         Self(Handle::new(core, Some(OpenBranch { id, name: name.to_owned(), main, found: Found::default() })))
     }
 
-    /// Makes a branch of the newest committed state of this one, and opens it. It costs a few pages,
-    /// whatever the size, and is as durable as a commit. In a file that has no branches yet, it waits
-    /// for a steady point, unless the mode makes none by itself.
+    /// Makes a branch of the newest committed state of this one, and opens it. It costs a few
+    /// pages, whatever the size, and is as durable as a commit. In a file that has no branches yet,
+    /// it waits for a steady point, unless the mode makes none by itself.
     ///
     /// # Errors
     /// [`Error::BranchExists`]; [`Error::BranchName`] if the name is empty or has more than
@@ -153,8 +153,8 @@ impl Database {
         Ok(self.handle_of(id, name))
     }
 
-    /// Opens a branch. An open branch costs some memory and nothing else; there can be any number of
-    /// handles of one.
+    /// Opens a branch. An open branch costs some memory and nothing else; there can be any number
+    /// of handles of one.
     ///
     /// # Errors
     /// [`Error::NoSuchBranch`].
@@ -185,8 +185,8 @@ impl Database {
         self.change_branch(name, |txn, id| txn.drop_branch(id))
     }
 
-    /// Gives a branch the newest committed state of this one: what it had is given up as if it had been
-    /// dropped, and handles of it go on.
+    /// Gives a branch the newest committed state of this one: what it had is given up as if it had
+    /// been dropped, and handles of it go on.
     ///
     /// # Errors
     /// [`Error::NoSuchBranch`]; those of a commit.
@@ -213,9 +213,10 @@ impl Database {
         if self.0.core.agreement.is_none() { self.0.ask_for_reaping() } else { Ok(()) }
     }
 
-    /// Gives back the pages of dropped branches on this thread, as fast as it can, instead of waiting
-    /// for the background to do it: how many branches, and states that branches were made from, were
-    /// given back. The pages are free when no snapshot and no steady point needs them any more.
+    /// Gives back the pages of dropped branches on this thread, as fast as it can, instead of
+    /// waiting for the background to do it: how many branches, and states that branches were made
+    /// from, were given back. The pages are free when no snapshot and no steady point needs them
+    /// any more.
     pub fn reap_branches(&self) -> Result<u64> {
         let core = &self.0.core;
         if core.agreement.is_some() || self.0.core.shared.root().forest == PageId::NONE {
@@ -224,7 +225,8 @@ impl Database {
         core.reap_all(false, &|| false)
     }
 
-    /// Snapshots of several branches of this file, given by their handles, as of the same transaction.
+    /// Snapshots of several branches of this file, given by their handles, as of the same
+    /// transaction.
     ///
     /// # Panics
     /// If a handle is of another opening.

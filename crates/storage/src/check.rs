@@ -4,8 +4,9 @@
 //! pages, separators, subtree counts, the sizes its description gives. Values: large ones whole.
 //! Pages: none reached twice, none both reached and free, none lost.
 //!
-//! Branches share pages, so each page is checked with its owner (see `forest`), and forks are checked
-//! before what starts from them. A page that a state shares has to be one that its fork reaches.
+//! Branches share pages, so each page is checked with its owner (see `forest`), and forks are
+//! checked before what starts from them. A page that a state shares has to be one that its fork
+//! reaches.
 
 use std::collections::HashMap;
 
@@ -309,8 +310,8 @@ impl Check<'_> {
         total
     }
 
-    /// A branch that was checked where its owner reaches it. What is below it has to fit where it is
-    /// reached from now.
+    /// A branch that was checked where its owner reaches it. What is below it has to fit where it
+    /// is reached from now.
     fn shared_branch(
         &mut self,
         what: &str,

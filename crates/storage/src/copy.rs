@@ -81,8 +81,8 @@ fn copy_compact(db: &Database, snapshot: &Snapshot<'_>, dest_dir: &Path) -> Resu
     report(snapshot, dest_dir, db.page_size())
 }
 
-/// Makes each branch anew, from the copy of the branch that it was made from, and changes in it what
-/// differs between the two.
+/// Makes each branch anew, from the copy of the branch that it was made from, and changes in it
+/// what differs between the two.
 fn copy_branches(db: &Database, snapshot: &Snapshot<'_>, dest: &Database) -> Result<()> {
     let mut branches = db.branches_of(snapshot)?;
     branches.sort_unstable_by_key(|info| info.id);

@@ -136,37 +136,38 @@ impl<T: PartialEq> States<T> {
     }
 }
 
-/// What the processes of a history share: the disk, and what is known of its contents.
-struct History {
+/// The processes of a history, the disk that they share, and what is known of its contents, which are
+/// of type `T`.
+struct Processes<T> {
     rng: StdRng,
     mode: Durability,
     disk: SimDisk,
-    states: States,
-    processes: Vec<Database>,
-    /// Snapshots, with the commit that each sees.
-    snapshots: Vec<(Snapshot<'static>, usize)>,
+    states: States<T>,
+    open: Vec<Database>,
 }
 
-impl History {
-    fn new(seed: u64, left_out: Option<LeftOut>) -> Self {
-        let mut rng = StdRng::seed_from_u64(seed);
-        let mode = match left_out {
-            Some(LeftOut::Log | LeftOut::LogOfOthers) => Durability::Sync,
-            _ => MODES[rng.random_range(0..4)],
-        };
-        let rarity = if matches!(mode, Durability::Sync | Durability::SyncNoLog) { 40 } else { 6 };
-        let disk = SimDisk::of_new(rng.random(), rarity);
+/// In how many operations the disk crashes once.
+struct Rarity {
+    /// Where commits are on disk when they return.
+    in_sync: u32,
+    otherwise: u32,
+}
+
+impl<T: PartialEq + Clone> Processes<T> {
+    /// One or two processes.
+    fn new(mut rng: StdRng, mode: Durability, rarity: &Rarity, left_out: Option<LeftOut>, first: T) -> Self {
+        let disk = SimDisk::of_new(rng.random(), if is_sync(mode) { rarity.in_sync } else { rarity.otherwise });
         disk.leave_out(left_out);
-        let mut history = Self { mode, disk, states: States::new(), processes: Vec::new(), snapshots: Vec::new(), rng };
-        for _ in 0..history.rng.random_range(1..3) {
-            history.open();
+        let mut processes = Self { rng, mode, disk, states: States::of(first), open: Vec::new() };
+        for _ in 0..processes.rng.random_range(1..3) {
+            processes.open();
         }
-        history
+        processes
     }
 
     /// Whether what a commit or a snapshot gives back is on disk.
     fn is_sync(&self) -> bool {
-        matches!(self.mode, Durability::Sync | Durability::SyncNoLog)
+        is_sync(self.mode)
     }
 
     /// Everything committed is durable.
@@ -176,146 +177,51 @@ impl History {
 
     fn open(&mut self) {
         let policy = POLICIES[self.rng.random_range(0..4)];
-        self.processes.push(self.disk.open(&options(self.mode, policy)).expect("the database opens"));
+        self.open.push(self.disk.open(&options(self.mode, policy)).expect("the database opens"));
     }
 
+    /// The number of one of them.
     fn any(&mut self) -> usize {
-        self.rng.random_range(0..self.processes.len())
+        self.rng.random_range(0..self.open.len())
     }
 
-    fn commit(&mut self) -> Result<()> {
-        let process = self.any();
-        let mut next = self.states.committed[self.states.newest()].clone();
-        let ticket = change(&self.processes[process], &mut self.rng, &mut next)?;
-        self.states.committed.push(next);
-        if self.mode == Durability::Sync && self.rng.random_bool(0.3) {
-            // Nobody waits; what somebody sees is another matter.
-            return Ok(());
-        }
-        ticket.wait()?;
-        if self.is_sync() {
-            self.acknowledge_all();
-        }
-        Ok(())
+    fn newest(&self) -> T {
+        self.states.committed[self.states.newest()].clone()
     }
 
-    /// In `Lazy` mode, commits until a steady point has to come, and waits for it.
-    fn outrun(&mut self) {
+    fn sync(&mut self) {
         let process = self.any();
-        let steady = |db: &Database| db.stat().expect("figures").steady_txn;
-        let before = steady(&self.processes[process]);
-        // Each takes pages that no other of them takes.
-        let mut commits = Vec::new();
-        for key in 0..=(LAZY_BYTES / 4096) as u32 {
-            let mut next = self.states.committed[self.states.newest()].clone();
-            let value = vec![key as u8; 5_000];
-            let mut txn = self.processes[process].write().expect("a transaction");
-            let table = txn.create_table("table", TableKind::Plain).expect("the table");
-            txn.put(&table, &key.to_be_bytes(), &value).expect("a put");
-            let txn = txn.commit().expect("a commit");
-            next.insert(key, value);
-            self.states.committed.push(next);
-            commits.push((txn, self.states.newest()));
-        }
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while steady(&self.processes[process]) == before {
-            assert!(Instant::now() < deadline, "no steady point after {LAZY_BYTES} bytes");
-            std::thread::yield_now();
-        }
-        let now = steady(&self.processes[process]);
-        if let Some((_, commit)) = commits.iter().rfind(|(txn, _)| *txn <= now) {
-            self.disk.acknowledge(*commit as u64);
-        }
-        self.disk.crash();
+        self.open[process].sync().expect("a steady point");
+        self.acknowledge_all();
     }
 
-    /// Looks at the newest state that a process sees.
-    fn look(&mut self) {
-        let process = self.any();
-        let snapshot = self.processes[process].read_owned().expect("a snapshot");
-        let found = contents(&snapshot);
-        let seen = self.states.find(&found);
+    /// The number of the commit that a snapshot has seen. What was seen does not go away.
+    fn see(&mut self, found: &T) -> usize {
+        let seen = self.states.find(found);
         assert!(seen as u64 >= self.disk.acknowledged() || !self.is_sync());
         if self.is_sync() {
-            // What a snapshot has seen does not go away.
             self.disk.acknowledge(seen as u64);
             if self.rng.random_bool(0.3) {
                 self.disk.crash();
             }
-        } else {
-            assert_eq!(seen, self.states.newest());
         }
-        if self.snapshots.len() < 4 {
-            self.snapshots.push((snapshot, seen));
-        }
+        seen
     }
 
-    /// One process commits and does not wait; the next to write makes that durable, and shows it.
-    fn hand_over(&mut self) {
-        let [first, .., next_to_write] = &self.processes[..] else { return };
-        let mut next = self.states.committed[self.states.newest()].clone();
-        drop(change(first, &mut self.rng, &mut next).expect("a commit"));
-        drop(next_to_write.write().expect("a transaction"));
-        assert!(newest(next_to_write) == next);
-        self.states.committed.push(next);
-        if self.is_sync() {
-            self.acknowledge_all();
-        }
-        self.disk.crash();
-    }
-
-    fn drop_snapshots(&mut self) {
-        for (snapshot, seen) in self.snapshots.drain(..) {
-            assert!(contents(&snapshot) == self.states.committed[seen], "a snapshot has changed");
-        }
-    }
-
-    /// One process is killed, at rest or in the middle of something, and another comes. Nothing is
-    /// lost, durable or not.
-    fn die(&mut self) {
-        self.drop_snapshots();
-        let process = self.any();
-        let process = self.processes.swap_remove(process);
-        let mut next = self.states.committed[self.states.newest()].clone();
-        if self.rng.random_bool(0.6) {
-            let operations = self.rng.random_range(1..12);
-            let commits = self.rng.random_bool(0.6);
-            let (disk, rng) = (self.disk.clone(), &mut self.rng);
-            let done = disk.kill_during(operations, || match commits {
-                true => change(&process, rng, &mut next).and_then(Ticket::wait).map(|_| ()),
-                false => process.sync(),
-            });
-            done.transpose().expect("a commit or a steady point");
-        }
-        process.die();
-        self.disk.state.lock().counts.deaths += 1;
-        self.open();
-        // The next writer goes on from the newest state, seen or not.
-        let process = self.any();
-        let mut txn = self.processes[process].write().expect("a transaction");
-        let table = txn.create_table("table", TableKind::Plain).expect("the table");
-        let found = entries(&txn.view(&table).expect("the table"));
-        drop(txn);
-        if found != self.states.committed[self.states.newest()] {
-            assert!(found == next, "a commit went with its process");
+    /// After a process died that tried to commit `next`: the next writer goes on from `found`.
+    fn take_over(&mut self, found: &T, next: T) {
+        if *found != self.newest() {
+            assert!(*found == next, "a commit went with its process");
             self.states.committed.push(next);
-        } else if found != next {
+        } else if *found != next {
             self.states.unseen.push((self.states.newest() + 1, next));
         }
-        // Whatever the dead left in memory only, those who go on rely on it.
-        if self.rng.random() {
-            self.look();
-        }
-        for _ in 0..self.rng.random_range(0..3) {
-            self.commit().expect("a commit");
-            self.disk.crash();
-        }
     }
 
+    /// One process ends as it should, and another comes.
     fn reopen(&mut self) {
-        self.drop_snapshots();
         let process = self.any();
-        self.processes.swap_remove(process).close().expect("closing");
+        self.open.swap_remove(process).close().expect("closing");
         self.acknowledge_all();
         if self.rng.random_bool(0.3) {
             self.disk.crash();
@@ -323,57 +229,13 @@ impl History {
         self.open();
     }
 
-    /// The disk fills up, and has room again later.
-    fn fill(&mut self) {
-        let room = self.rng.random_range(0..100_000);
-        self.disk.limit_room(Some(room));
-        for _ in 0..10 {
-            match self.commit() {
-                Ok(()) => {}
-                Err(Error::DiskFull { .. }) => {
-                    let process = self.any();
-                    let snapshot = self.processes[process].read().expect("a snapshot on a full disk");
-                    let found = contents(&snapshot);
-                    self.states.find(&found);
-                }
-                Err(e) => panic!("{e}"),
-            }
-        }
-        let process = self.any();
-        match self.processes[process].sync() {
-            Ok(()) => self.acknowledge_all(),
-            Err(Error::DiskFull { .. }) => {}
-            Err(e) => panic!("{e}"),
-        }
-        self.disk.limit_room(None);
-    }
-
-    fn step(&mut self) {
-        match self.rng.random_range(0..100) {
-            0..9 => {
-                let process = self.any();
-                self.processes[process].sync().expect("a steady point");
-                self.acknowledge_all();
-            }
-            9..17 => self.look(),
-            17..20 => self.drop_snapshots(),
-            20..23 => self.die(),
-            23..26 => self.reopen(),
-            26..28 => self.fill(),
-            28..29 if matches!(self.mode, Durability::Lazy { .. }) => self.outrun(),
-            28..30 => self.hand_over(),
-            _ => self.commit().expect("a commit"),
-        }
-    }
-
-    /// Closes, and looks at all the wrecks there were on the way.
-    fn end(mut self) -> Counts {
-        self.drop_snapshots();
-        for process in std::mem::take(&mut self.processes) {
+    /// Closes all, and looks at the wrecks there were on the way and at `more` of the end.
+    fn end(mut self, more: u32, inspect: fn(&Wreck, &States<T>, Durability, &mut StdRng) -> Counts) -> Counts {
+        for process in std::mem::take(&mut self.open) {
             process.close().expect("closing");
         }
         self.acknowledge_all();
-        for _ in 0..3 {
+        for _ in 0..more {
             self.disk.crash();
         }
         let wrecks = self.disk.take_wrecks();
@@ -386,11 +248,198 @@ impl History {
     }
 }
 
+fn is_sync(mode: Durability) -> bool {
+    matches!(mode, Durability::Sync | Durability::SyncNoLog)
+}
+
+/// A history of one database's contents.
+struct History {
+    on: Processes<Contents>,
+    /// Snapshots, with the commit that each sees.
+    snapshots: Vec<(Snapshot<'static>, usize)>,
+}
+
+impl History {
+    fn new(seed: u64, left_out: Option<LeftOut>) -> Self {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let mode = match left_out {
+            Some(LeftOut::Log | LeftOut::LogOfOthers) => Durability::Sync,
+            _ => MODES[rng.random_range(0..4)],
+        };
+        let rarity = Rarity { in_sync: 40, otherwise: 6 };
+        Self { on: Processes::new(rng, mode, &rarity, left_out, Contents::new()), snapshots: Vec::new() }
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        let process = self.on.any();
+        let mut next = self.on.newest();
+        let ticket = change(&self.on.open[process], &mut self.on.rng, &mut next)?;
+        self.on.states.committed.push(next);
+        if self.on.mode == Durability::Sync && self.on.rng.random_bool(0.3) {
+            // Nobody waits; what somebody sees is another matter.
+            return Ok(());
+        }
+        ticket.wait()?;
+        if self.on.is_sync() {
+            self.on.acknowledge_all();
+        }
+        Ok(())
+    }
+
+    /// In `Lazy` mode, commits until a steady point has to come, and waits for it.
+    fn outrun(&mut self) {
+        let process = self.on.any();
+        let steady = |db: &Database| db.stat().expect("figures").steady_txn;
+        let before = steady(&self.on.open[process]);
+        // Each takes pages that no other of them takes.
+        let mut commits = Vec::new();
+        for key in 0..=(LAZY_BYTES / 4096) as u32 {
+            let mut next = self.on.newest();
+            let value = vec![key as u8; 5_000];
+            let mut txn = self.on.open[process].write().expect("a transaction");
+            let table = txn.create_table("table", TableKind::Plain).expect("the table");
+            txn.put(&table, &key.to_be_bytes(), &value).expect("a put");
+            let txn = txn.commit().expect("a commit");
+            next.insert(key, value);
+            self.on.states.committed.push(next);
+            commits.push((txn, self.on.states.newest()));
+        }
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while steady(&self.on.open[process]) == before {
+            assert!(Instant::now() < deadline, "no steady point after {LAZY_BYTES} bytes");
+            std::thread::yield_now();
+        }
+        let now = steady(&self.on.open[process]);
+        if let Some((_, commit)) = commits.iter().rfind(|(txn, _)| *txn <= now) {
+            self.on.disk.acknowledge(*commit as u64);
+        }
+        self.on.disk.crash();
+    }
+
+    /// Looks at the newest state that a process sees.
+    fn look(&mut self) {
+        let process = self.on.any();
+        let snapshot = self.on.open[process].read_owned().expect("a snapshot");
+        let found = contents(&snapshot);
+        let seen = self.on.see(&found);
+        assert!(self.on.is_sync() || seen == self.on.states.newest());
+        if self.snapshots.len() < 4 {
+            self.snapshots.push((snapshot, seen));
+        }
+    }
+
+    /// One process commits and does not wait; the next to write makes that durable, and shows it.
+    fn hand_over(&mut self) {
+        let [first, .., next_to_write] = &self.on.open[..] else { return };
+        let mut next = self.on.newest();
+        drop(change(first, &mut self.on.rng, &mut next).expect("a commit"));
+        drop(next_to_write.write().expect("a transaction"));
+        assert!(newest(next_to_write) == next);
+        self.on.states.committed.push(next);
+        if self.on.is_sync() {
+            self.on.acknowledge_all();
+        }
+        self.on.disk.crash();
+    }
+
+    fn drop_snapshots(&mut self) {
+        for (snapshot, seen) in self.snapshots.drain(..) {
+            assert!(contents(&snapshot) == self.on.states.committed[seen], "a snapshot has changed");
+        }
+    }
+
+    /// One process is killed, at rest or in the middle of something, and another comes. Nothing is
+    /// lost, durable or not.
+    fn die(&mut self) {
+        self.drop_snapshots();
+        let process = self.on.any();
+        let process = self.on.open.swap_remove(process);
+        let mut next = self.on.newest();
+        if self.on.rng.random_bool(0.6) {
+            let operations = self.on.rng.random_range(1..12);
+            let commits = self.on.rng.random_bool(0.6);
+            let (disk, rng) = (self.on.disk.clone(), &mut self.on.rng);
+            let done = disk.kill_during(operations, || match commits {
+                true => change(&process, rng, &mut next).and_then(Ticket::wait).map(|_| ()),
+                false => process.sync(),
+            });
+            done.transpose().expect("a commit or a steady point");
+        }
+        process.die();
+        self.on.disk.state.lock().counts.deaths += 1;
+        self.on.open();
+        // The next writer goes on from the newest state, seen or not.
+        let process = self.on.any();
+        let mut txn = self.on.open[process].write().expect("a transaction");
+        let table = txn.create_table("table", TableKind::Plain).expect("the table");
+        let found = entries(&txn.view(&table).expect("the table"));
+        drop(txn);
+        self.on.take_over(&found, next);
+        // Whatever the dead left in memory only, those who go on rely on it.
+        if self.on.rng.random() {
+            self.look();
+        }
+        for _ in 0..self.on.rng.random_range(0..3) {
+            self.commit().expect("a commit");
+            self.on.disk.crash();
+        }
+    }
+
+    fn reopen(&mut self) {
+        self.drop_snapshots();
+        self.on.reopen();
+    }
+
+    /// The disk fills up, and has room again later.
+    fn fill(&mut self) {
+        let room = self.on.rng.random_range(0..100_000);
+        self.on.disk.limit_room(Some(room));
+        for _ in 0..10 {
+            match self.commit() {
+                Ok(()) => {}
+                Err(Error::DiskFull { .. }) => {
+                    let process = self.on.any();
+                    let snapshot = self.on.open[process].read().expect("a snapshot on a full disk");
+                    let found = contents(&snapshot);
+                    self.on.states.find(&found);
+                }
+                Err(e) => panic!("{e}"),
+            }
+        }
+        let process = self.on.any();
+        match self.on.open[process].sync() {
+            Ok(()) => self.on.acknowledge_all(),
+            Err(Error::DiskFull { .. }) => {}
+            Err(e) => panic!("{e}"),
+        }
+        self.on.disk.limit_room(None);
+    }
+
+    fn step(&mut self) {
+        match self.on.rng.random_range(0..100) {
+            0..9 => self.on.sync(),
+            9..17 => self.look(),
+            17..20 => self.drop_snapshots(),
+            20..23 => self.die(),
+            23..26 => self.reopen(),
+            26..28 => self.fill(),
+            28..29 if matches!(self.on.mode, Durability::Lazy { .. }) => self.outrun(),
+            28..30 => self.hand_over(),
+            _ => self.commit().expect("a commit"),
+        }
+    }
+
+    fn end(mut self) -> Counts {
+        self.drop_snapshots();
+        self.on.end(3, inspect)
+    }
+}
+
 /// Runs a history on a disk that crashes at many places, and looks at each wreck.
 fn run(seed: u64, left_out: Option<LeftOut>) -> Counts {
     println!("COLIBRI_SEED={seed}");
     let mut history = History::new(seed, left_out);
-    for _ in 0..history.rng.random_range(1..150) {
+    for _ in 0..history.on.rng.random_range(1..150) {
         history.step();
     }
     history.end()
@@ -511,9 +560,9 @@ fn a_crash_while_the_file_gets_shorter_loses_nothing_acknowledged() {
         println!("COLIBRI_SEED={seed}");
         let mut history = History::new(seed, None);
         for round in 0..4_u32 {
-            let process = history.any();
-            let mut next = history.states.committed[history.states.newest()].clone();
-            let mut txn = history.processes[process].write().expect("a transaction");
+            let process = history.on.any();
+            let mut next = history.on.states.committed[history.on.states.newest()].clone();
+            let mut txn = history.on.open[process].write().expect("a transaction");
             let table = txn.create_table("table", TableKind::Plain).expect("the table");
             for key in 0..3_000_u32 {
                 let value = vec![round as u8; 100];
@@ -521,43 +570,43 @@ fn a_crash_while_the_file_gets_shorter_loses_nothing_acknowledged() {
                 next.insert(key, value);
             }
             txn.commit().expect("a commit");
-            history.states.committed.push(next.clone());
-            let mut txn = history.processes[process].write().expect("a transaction");
+            history.on.states.committed.push(next.clone());
+            let mut txn = history.on.open[process].write().expect("a transaction");
             txn.delete_range(&table, &200_u32.to_be_bytes()[..]..&3_000_u32.to_be_bytes()[..]).expect("a deletion");
             next.retain(|key, _| *key < 200 || *key >= 3_000);
             txn.commit().expect("a commit");
-            history.states.committed.push(next);
+            history.on.states.committed.push(next);
             for _ in 0..60 {
-                let process = history.any();
-                let mut next = history.states.committed[history.states.newest()].clone();
-                let mut txn = history.processes[process].write().expect("a transaction");
+                let process = history.on.any();
+                let mut next = history.on.states.committed[history.on.states.newest()].clone();
+                let mut txn = history.on.open[process].write().expect("a transaction");
                 for _ in 0..3 {
-                    let (key, value) = (history.rng.random_range(0..200_u32), vec![history.rng.random(); 100]);
+                    let (key, value) = (history.on.rng.random_range(0..200_u32), vec![history.on.rng.random(); 100]);
                     txn.put(&table, &key.to_be_bytes(), &value).expect("a put");
                     next.insert(key, value);
                 }
                 txn.commit().expect("a commit");
-                history.states.committed.push(next);
-                if history.is_sync() {
+                history.on.states.committed.push(next);
+                if history.on.is_sync() {
                     // Now, and not after a death: a commit that dies with its process is nobody's
                     // promise.
-                    history.acknowledge_all();
+                    history.on.acknowledge_all();
                 }
-                match history.rng.random_range(0..20) {
+                match history.on.rng.random_range(0..20) {
                     0..4 => {
-                        history.processes[process].sync().expect("a steady point");
-                        history.acknowledge_all();
+                        history.on.open[process].sync().expect("a steady point");
+                        history.on.acknowledge_all();
                     }
                     4 => history.look(),
                     5 => history.drop_snapshots(),
                     6 => history.die(),
-                    7 => history.disk.crash(),
+                    7 => history.on.disk.crash(),
                     _ => {}
                 }
             }
             history.drop_snapshots();
         }
-        cuts += history.disk.state.lock().counts.shrinks;
+        cuts += history.on.disk.state.lock().counts.shrinks;
         counts += history.end();
     }
     println!("{counts:?}, cut off {cuts} times before closing");

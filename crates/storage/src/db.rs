@@ -62,8 +62,8 @@ static OPENINGS: AtomicU64 = AtomicU64::new(1);
 #[derive(Clone)]
 pub struct Database(pub(crate) Arc<Handle>);
 
-/// The open database and the threads that work for it: dropping it closes the database. Or one of its
-/// branches, which keeps the handle of the main branch; dropping it does no more.
+/// The open database and the threads that work for it: dropping it closes the database. Or one of
+/// its branches, which keeps the handle of the main branch; dropping it does no more.
 pub(crate) struct Handle {
     pub(crate) core: Arc<Core>,
     /// Tells this opening from all others of this process, those of branches among them.

@@ -1,10 +1,10 @@
 //! Reaping: giving back the pages of branches that were dropped, and of forks that fewer than two
 //! states start from.
 //!
-//! - A dropped branch gives back the pages that it owns (see `forest`): those that are newer than its
-//!   fork. The fork has one state less above it.
-//! - A fork with one state above it becomes one with that. What it owns and the other does not reach
-//!   is given back; the other owns the rest from now on.
+//! - A dropped branch gives back the pages that it owns (see `forest`): those that are newer than
+//!   its fork. The fork has one state less above it.
+//! - A fork with one state above it becomes one with that. What it owns and the other does not
+//!   reach is given back; the other owns the rest from now on.
 //!
 //! No list says which pages those are: births say what a state owns, and comparing two states says
 //! what has died between them. So writing beside branches costs nothing more, and reaping a fork
@@ -95,9 +95,9 @@ impl Look<'_> {
         found.ok_or(Error::Corrupted { page: self.forest.page(), reason })
     }
 
-    /// What was found in an older state, which is still pinned, brought up to date. `None` if it has
-    /// to be found anew: others may have reaped the fork below meanwhile, so that this owns more, or
-    /// other states start from a fork.
+    /// What was found in an older state, which is still pinned, brought up to date. `None` if it
+    /// has to be found anew: others may have reaped the fork below meanwhile, so that this owns
+    /// more, or other states start from a fork.
     fn update(&self, stem: Stem, found: Found) -> Result<Option<Found>> {
         let Self { pager, bounds, forest, .. } = *self;
         let (fork, has_same_above) = match stem {
@@ -130,8 +130,8 @@ impl Look<'_> {
     }
 }
 
-/// Reaps a stem in the transaction of `work`; `false` if that was done already. `found`: what was found
-/// in an older state, which is still pinned.
+/// Reaps a stem in the transaction of `work`; `false` if that was done already. `found`: what was
+/// found in an older state, which is still pinned.
 pub(crate) fn carry_out(
     pager: &Pager,
     work: &mut Workspace,
@@ -315,8 +315,9 @@ mod tests {
     }
 
     /// Bug: two threads reaped at a time. One had found what a dropped branch owned when the other
-    /// reaped the fork below, whose pages the branch owned from then on. Consequence: these pages were
-    /// neither in use nor free, for good. Fix: what was found counts only if the fork below is the same.
+    /// reaped the fork below, whose pages the branch owned from then on. Consequence: these pages
+    /// were neither in use nor free, for good. Fix: what was found counts only if the fork below is
+    /// the same.
     #[test]
     fn what_another_reaper_has_done_meanwhile_is_taken_into_account() {
         // Which of the two is reaped between the other's search and its transaction.

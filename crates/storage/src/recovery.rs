@@ -32,8 +32,8 @@ pub struct Recovery {
     pub log_bytes: u64,
 }
 
-/// Which transactions of a log are replayed together, as one: as many as make a good number of bytes.
-/// One that makes, drops or resets a branch is replayed by itself (see `txn::branch`).
+/// Which transactions of a log are replayed together, as one: as many as make a good number of
+/// bytes. One that makes, drops or resets a branch is replayed by itself (see `txn::branch`).
 #[derive(Default)]
 pub(crate) struct Batches {
     /// The last transaction of each.

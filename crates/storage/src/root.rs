@@ -1,8 +1,8 @@
 //! Where trees and committed states start.
 //!
 //! - [`Tree`]: the root page of a B+tree, and its size. What reads and changes it is in `tree`.
-//! - [`Root`]: a committed state: the tree of its catalogue, its branches, its page count, and where
-//!   the log goes on.
+//! - [`Root`]: a committed state: the tree of its catalogue, its branches, its page count, and
+//!   where the log goes on.
 //!
 //! Both are also kept as words: a tree in the meta page, in the catalogue and in table handles, a
 //! root in the lock file.

@@ -2,8 +2,8 @@
 //! reaping of branches have in common.
 //!
 //! A root has one catalogue, and that of each branch and each fork. They share pages, but each page
-//! has one owner (see `forest`). So a walk that leaves out, in each state, what is not newer than the
-//! fork below comes to each page once.
+//! has one owner (see `forest`). So a walk that leaves out, in each state, what is not newer than
+//! the fork below comes to each page once.
 
 use std::collections::HashSet;
 
@@ -271,8 +271,8 @@ pub(crate) fn owned(
 }
 
 /// The pages that a state owns and another, `above`, which has come from it since transaction
-/// `since`, does not reach. Of `above` this reads the branches that are newer than `since`, and those
-/// of its newer leaves that refer to other pages.
+/// `since`, does not reach. Of `above` this reads the branches that are newer than `since`, and
+/// those of its newer leaves that refer to other pages.
 pub(crate) fn owned_but_for(
     pager: &Pager,
     bounds: Bounds,

@@ -147,8 +147,8 @@ pub(crate) struct Workspace {
     pub(crate) space: Space,
     txn: TxnId,
     steady: TxnId,
-    /// The fork that the trees which are being changed start from: it still reaches their pages that
-    /// are not newer, which are therefore never freed (see `forest`).
+    /// The fork that the trees which are being changed start from: it still reaches their pages
+    /// that are not newer, which are therefore never freed (see `forest`).
     fork: TxnId,
     /// The fork that the main branch starts from, as the forest says that begins with this page, of
     /// this birth.

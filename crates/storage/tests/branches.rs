@@ -369,8 +369,8 @@ fn stat_map_pages(db: &Database) -> u64 {
     2 * (db.stat().unwrap().pages / (8 * 4096) + 2)
 }
 
-/// Bug, had the walk of a handover taken what a page shares for what it owns: after a fork was reaped,
-/// the next writer would have taken pages for free that the state above the fork still had.
+/// Bug, had the walk of a handover taken what a page shares for what it owns: after a fork was
+/// reaped, the next writer would have taken pages for free that the state above the fork still had.
 #[test]
 fn a_writer_that_takes_over_knows_what_forks_that_are_gone_have_left() {
     let dir = tempfile::tempdir().unwrap();

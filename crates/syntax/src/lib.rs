@@ -148,8 +148,8 @@ pub fn liked_table(element: &sqlparser::ast::ColumnDef) -> Option<&sqlparser::as
 /// What begins the text of an identity column's options, or of a change of one, in place of the
 /// number of START.
 pub const IDENTITY_MARK: &str = "\u{1}identity ";
-/// What the name of a function in FROM begins with that stands for EXECUTE, behind CREATE TABLE … AS: the prepared
-/// statement's name follows.
+/// What the name of a function in FROM begins with that stands for EXECUTE, behind CREATE TABLE …
+/// AS: the prepared statement's name follows.
 pub const EXECUTE_MARK: &str = "\u{1}execute ";
 /// The type of a column that `CREATE TABLE t (a) AS` names: its query tells the real one.
 pub const ANY_TYPE_MARK: &str = "\u{1}any";

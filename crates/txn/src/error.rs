@@ -45,8 +45,8 @@ pub enum Error {
     /// A transaction that has used temporary spaces cannot be prepared.
     #[error("the transaction has used temporary objects, and cannot be prepared")]
     TemporaryUsed,
-    /// A transaction that has appended to a series cannot be prepared: the numbers of its entries are
-    /// not known before it commits.
+    /// A transaction that has appended to a series cannot be prepared: the numbers of its entries
+    /// are not known before it commits.
     #[error("the transaction has appended to a series, and cannot be prepared")]
     SeriesUsed,
     /// A series has no numbers left.

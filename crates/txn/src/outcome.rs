@@ -33,8 +33,8 @@ pub enum Interruption {
 /// As a future it needs no particular runtime. Whether what was begun went well is told by the call
 /// that comes after it.
 ///
-/// A wait may have a deadline. Threads do not wait longer. A future has no clock: whoever awaits one
-/// sees to that ([`StoreWait::deadline`]).
+/// A wait may have a deadline. Threads do not wait longer. A future has no clock: whoever awaits
+/// one sees to that ([`StoreWait::deadline`]).
 #[derive(Clone)]
 pub struct StoreWait {
     waited: Arc<Waited>,

@@ -1,4 +1,5 @@
-//! Series: entries whose keys are the same bytes and a number, so that new ones go behind all others.
+//! Series: entries whose keys are the same bytes and a number, so that new ones go behind all
+//! others.
 //!
 //! ```text
 //! key     := prefix number
@@ -11,8 +12,8 @@
 //!
 //! Until the commit an appended entry is among the transaction's writes under a *place-holder*: the
 //! prefix and a number above all that are given out, which rises with each change of the
-//! transaction. So going back to a savepoint and the order of the entries need nothing of their own.
-//! Reads do not see place-holders.
+//! transaction. So going back to a savepoint and the order of the entries need nothing of their
+//! own. Reads do not see place-holders.
 //!
 //! Invariants: the last entry of a series is never cut off, so a number is never given out twice as
 //! long as nobody deletes entries one by one.

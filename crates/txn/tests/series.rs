@@ -1,6 +1,6 @@
 //! Entries that are numbered when the transaction commits: dense, in the order of commits, without
-//! conflicts between those who append; cut off at the front; exactly once with what is made of them,
-//! also if the process is killed.
+//! conflicts between those who append; cut off at the front; exactly once with what is made of
+//! them, also if the process is killed.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -122,8 +122,8 @@ fn unsupported_locale(locale: &str) -> Error {
     Error::new(SqlState::BAD_PARAMETER, format!("could not open collator for locale \"{locale}\""))
 }
 
-/// A locale in either of ICU's forms: `de-u-co-phonebk`, and the older `de@collation=phonebook`. A language that
-/// nobody knows has the order of all languages together, as in ICU.
+/// A locale in either of ICU's forms: `de-u-co-phonebk`, and the older `de@collation=phonebook`. A
+/// language that nobody knows has the order of all languages together, as in ICU.
 fn parsed(locale: &str) -> Result<Locale> {
     let (base, keywords) = locale.split_once('@').unwrap_or((locale, ""));
     let base = base.split('.').next().unwrap_or_default().replace('_', "-");
@@ -143,7 +143,8 @@ fn parsed(locale: &str) -> Result<Locale> {
     tag.parse().map_err(|_| unsupported_locale(locale))
 }
 
-/// A keyword of ICU's older form as BCP 47 has it; `None` if there is no such keyword, or no such value of it.
+/// A keyword of ICU's older form as BCP 47 has it; `None` if there is no such keyword, or no such
+/// value of it.
 fn keyword_of_icu(keyword: &str) -> Option<(&'static str, String)> {
     let (key, value) = keyword.split_once('=')?;
     let value = value.to_ascii_lowercase();

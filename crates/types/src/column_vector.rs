@@ -457,8 +457,8 @@ mod tests {
         }
     }
 
-    /// Bug: a vector that had held integers took picked timestamps for integers. Consequence: groups
-    /// had numbers for keys. Fix: what the words stand for is taken along.
+    /// Bug: a vector that had held integers took picked timestamps for integers. Consequence:
+    /// groups had numbers for keys. Fix: what the words stand for is taken along.
     #[test]
     fn picked_words_stand_for_what_they_did() {
         let mut out = ColumnVector::of_type(Type::Int8).unwrap();

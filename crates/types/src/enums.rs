@@ -231,8 +231,8 @@ pub fn place_between(before: Option<i64>, behind: Option<i64>) -> Option<i64> {
     }
 }
 
-/// The place of a label as the catalogue shows it: `pg_enum.enumsortorder`, which counts declared labels from 1
-/// and puts others between them, as PostgreSQL does.
+/// The place of a label as the catalogue shows it: `pg_enum.enumsortorder`, which counts declared
+/// labels from 1 and puts others between them, as PostgreSQL does.
 #[must_use]
 pub fn sort_order(place: i64) -> f64 {
     f64::from((place as f64 / PLACE_STEP as f64) as f32 + 1.0)

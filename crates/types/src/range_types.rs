@@ -1,10 +1,12 @@
-//! Range types that users define: `CREATE TYPE … AS RANGE`. Each brings the type of its multiranges.
+//! Range types that users define: `CREATE TYPE … AS RANGE`. Each brings the type of its
+//! multiranges.
 //!
-//! As with enums (see [`crate::enums`]), a type is a word that is copied everywhere, and what it stands for is
-//! kept for as long as the process runs, once for each content. Values are those of [`crate::ranges`].
+//! As with enums (see [`crate::enums`]), a type is a word that is copied everywhere, and what it
+//! stands for is kept for as long as the process runs, once for each content. Values are those of
+//! [`crate::ranges`].
 //!
-//! Invariants: a range and its multirange know each other; two handles are equal if their numbers in the
-//! catalogue are, whatever names each knows.
+//! Invariants: a range and its multirange know each other; two handles are equal if their numbers
+//! in the catalogue are, whatever names each knows.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -18,8 +20,8 @@ use crate::types::Type;
 /// Where handles begin among the numbers of [`crate::Type::code`]: above those of composite types.
 const CODES: u32 = 7 << 29;
 
-/// What a range type is, as the catalogue has it. Each half of a pair is that of the range, and that of the
-/// multirange.
+/// What a range type is, as the catalogue has it. Each half of a pair is that of the range, and
+/// that of the multirange.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RangeContent {
     /// The numbers of the types in the catalogue.

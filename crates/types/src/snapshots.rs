@@ -1,9 +1,11 @@
-//! `pg_snapshot` and `txid_snapshot`: which transactions a snapshot sees, written `xmin:xmax:xip,…`.
+//! `pg_snapshot` and `txid_snapshot`: which transactions a snapshot sees, written
+//! `xmin:xmax:xip,…`.
 //!
-//! Transactions below `xmin` have ended, those from `xmax` on have not begun, and those in the list were at work.
-//! A value is its text in the canonical form, as rows and clients have it.
+//! Transactions below `xmin` have ended, those from `xmax` on have not begun, and those in the list
+//! were at work. A value is its text in the canonical form, as rows and clients have it.
 //!
-//! Invariants: `0 < xmin <= xmax`, and the list is in order, without doubles, from `xmin` to below `xmax`.
+//! Invariants: `0 < xmin <= xmax`, and the list is in order, without doubles, from `xmin` to below
+//! `xmax`.
 
 use crate::error::{Error, Result, SqlState, too_short};
 use crate::types::Type;

@@ -68,8 +68,8 @@ pub(crate) fn bytes<'a>(value: *const MdbVal) -> Result<&'a [u8]> {
     if value.size == 0 || value.data.is_null() {
         return Ok(&[]);
     }
-    // SAFETY: the caller of the C function promises that `data` points to `size` bytes, and that they
-    // do not change during the call.
+    // SAFETY: the caller of the C function promises that `data` points to `size` bytes, and that
+    // they do not change during the call.
     Ok(unsafe { std::slice::from_raw_parts(value.data.cast(), value.size) })
 }
 

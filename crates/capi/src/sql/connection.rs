@@ -314,8 +314,8 @@ impl Conn {
 
     // ---- what others say ----
 
-    /// The next notification: its session, channel and payload. Waits for one as long as `patience`;
-    /// `None` if none has come.
+    /// The next notification: its session, channel and payload. Waits for one as long as
+    /// `patience`; `None` if none has come.
     pub(crate) fn notification(&mut self, patience: Duration) -> Result<Option<(i32, &CString, &CString)>> {
         let until = Instant::now().checked_add(patience);
         let signal = self.signal()?;

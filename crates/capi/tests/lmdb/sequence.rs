@@ -274,7 +274,8 @@ fn bytes(value: &Val) -> &[u8] {
     if value.size == 0 {
         return &[];
     }
-    // SAFETY: `value` comes from the library or from `val`, and both give it the length of its bytes.
+    // SAFETY: `value` comes from the library or from `val`, and both give it the length of its
+    // bytes.
     unsafe { std::slice::from_raw_parts(value.data.cast(), value.size) }
 }
 

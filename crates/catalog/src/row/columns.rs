@@ -8,8 +8,8 @@ use super::{Form, RowFormat, fixed, is_null_at};
 
 impl RowFormat {
     /// Adds columns of a row of this format to vectors: of each pair the format's column, and the
-    /// vector's place in `out`. `false` if a vector does not take its value, or the value is damaged;
-    /// some of the vectors may have a value more then.
+    /// vector's place in `out`. `false` if a vector does not take its value, or the value is
+    /// damaged; some of the vectors may have a value more then.
     ///
     /// # Errors
     /// The row is damaged.

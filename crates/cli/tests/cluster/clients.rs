@@ -1,5 +1,5 @@
-//! Clients of a cluster under faults: what each of them tries, what it is told, and what of that has
-//! to be there in the end.
+//! Clients of a cluster under faults: what each of them tries, what it is told, and what of that
+//! has to be there in the end.
 //!
 //! | client | tries | checked in the end |
 //! | --- | --- | --- |

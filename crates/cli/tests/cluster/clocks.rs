@@ -1,6 +1,6 @@
-//! Clocks of single servers that jump, without touching that of the machine: a few lines of C in front
-//! of the system's library, which add what a file says to the time of day. Clocks that only go forward
-//! are left alone, as they are where somebody sets the time.
+//! Clocks of single servers that jump, without touching that of the machine: a few lines of C in
+//! front of the system's library, which add what a file says to the time of day. Clocks that only
+//! go forward are left alone, as they are where somebody sets the time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ impl Clocks {
         command.env("LD_PRELOAD", &self.library).env("CLOCK_OFFSET_FILE", &self.offset);
     }
 
-    /// Has the clock tell another time than it is, by so many seconds. Servers that run see it at once.
+    /// Shifts the clock by this many seconds. Running servers see the new time at once.
     pub(super) fn set(&self, by_s: i64) {
         use std::os::unix::fs::FileExt as _;
         let file = fs::File::options().create(true).truncate(false).write(true).open(&self.offset).unwrap();

@@ -1,5 +1,5 @@
-//! Copies of a database that are not what they should be: bases of another cluster, of another time,
-//! or with damage; a node's own copy with damage.
+//! Copies of a database that are not what they should be: bases of another cluster, of another
+//! time, or with damage; a node's own copy with damage.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -12,8 +12,8 @@
 //!    made. None is there twice.
 //! 2. A session that may write never reads less than what was acknowledged before it asked.
 //! 3. After each fault somebody commits again, within a time.
-//! 4. What is sent without waiting for answers is there as it was answered, and tables that are made
-//!    are there with their rows (`clients`).
+//! 4. What is sent without waiting for answers is there as it was answered, and tables that are
+//!    made are there with their rows (`clients`).
 //! 5. A clock that is set ahead ends no lease.
 //!
 //! Where no namespaces can be made, the faults that need them are left out, which is told. A seed

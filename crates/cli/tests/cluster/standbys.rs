@@ -67,9 +67,9 @@ fn a_standby_has_every_definition_as_it_comes() {
     }
 }
 
-/// Bug: VACUUM and its kin succeeded on a standby, and a cluster told who prepared a transaction to set
-/// a setting that has no effect there. Consequence: scripts for PostgreSQL's standbys saw another
-/// server. Fix: the answers are PostgreSQL's, and the hint is one that helps.
+/// Bug: VACUUM and its kin succeeded on a standby, and a cluster told who prepared a transaction to
+/// set a setting that has no effect there. Consequence: scripts for PostgreSQL's standbys saw
+/// another server. Fix: the answers are PostgreSQL's, and the hint is one that helps.
 #[test]
 fn what_a_standby_or_a_cluster_cannot_do_is_refused_as_postgresql_does_it() {
     let test = "what_a_standby_or_a_cluster_cannot_do_is_refused_as_postgresql_does_it";

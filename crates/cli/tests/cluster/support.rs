@@ -380,8 +380,8 @@ impl Client {
         self.pipeline(&[(b'P', parse), (b'B', vec![0; 8]), (b'E', vec![0; 5]), (b'S', Vec::new())])
     }
 
-    /// Sends texts without waiting between them, and reads all answers. Behind an error that has ended
-    /// the connection the others were not answered.
+    /// Sends texts without waiting between them, and reads all answers. Behind an error that has
+    /// ended the connection the others were not answered.
     pub(crate) fn run_all(&mut self, texts: &[&str]) -> Vec<Result<(), Told>> {
         let mut bytes = Vec::new();
         for text in texts {

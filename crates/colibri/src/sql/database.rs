@@ -92,8 +92,8 @@ impl Database {
     }
 
     /// For a process that was forked while the database was open: closes this process's copy of the
-    /// file whose lock keeps others out, so that the lock ends with the parent's. The database itself
-    /// cannot be used, or closed, in such a process: forget it and its connections
+    /// file whose lock keeps others out, so that the lock ends with the parent's. The database
+    /// itself cannot be used, or closed, in such a process: forget it and its connections
     /// ([`std::mem::forget`]).
     pub fn leave_to_parent(&self) {
         drop(self.shared.lock.lock().take());

@@ -9,8 +9,9 @@ use parking_lot::{Condvar, Mutex};
 use super::{Connection, Result};
 
 impl Connection {
-    /// Takes the notifications that have arrived since the last call, in the order of their commits;
-    /// none within a transaction, whose end they wait for. The connection has to have run LISTEN.
+    /// Takes the notifications that have arrived since the last call, in the order of their
+    /// commits; none within a transaction, whose end they wait for. The connection has to have run
+    /// LISTEN.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().expect("a directory");
@@ -65,8 +66,8 @@ impl Connection {
         }
     }
 
-    /// Sets what is called when a notification arrives after all were taken. It is called on another
-    /// connection's thread, and must not wait.
+    /// Sets what is called when a notification arrives after all were taken. It is called on
+    /// another connection's thread, and must not wait.
     pub fn on_notification(&mut self, hook: impl Fn() + Send + Sync + 'static) {
         self.session.set_notification_hook(Arc::new(hook));
     }

@@ -106,8 +106,8 @@ impl RowBlock {
     }
 
     /// Appends a value as a client of PostgreSQL gets it as text, as the connection's settings
-    /// (`DateStyle`, `TimeZone` and others) have it. `false`, and nothing is appended, if it is NULL
-    /// or there is no such value.
+    /// (`DateStyle`, `TimeZone` and others) have it. `false`, and nothing is appended, if it is
+    /// NULL or there is no such value.
     pub fn write_text(&self, row: usize, column: usize, connection: &Connection, out: &mut Vec<u8>) -> bool {
         self.write_in(row, column, connection.session.env(), out)
     }
@@ -310,8 +310,8 @@ impl Connection {
         next
     }
 
-    /// Ends the started statement early, if there is one. What it has changed is rolled back, unless
-    /// it has committed already.
+    /// Ends the started statement early, if there is one. What it has changed is rolled back,
+    /// unless it has committed already.
     ///
     /// # Errors
     /// Those of the storage.

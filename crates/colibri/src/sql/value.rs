@@ -67,7 +67,8 @@ pub enum Value<'a> {
     Array(Vec<Value<'a>>),
 }
 
-/// A value of a type that has no variant, as PostgreSQL writes it: a document, an enum's label, an address.
+/// A value of a type that has no variant, as PostgreSQL writes it: a document, an enum's label, an
+/// address.
 fn text_of(datum: &Datum, ty: Type) -> Value<'static> {
     let mut text = Vec::new();
     let format = colibri_sql::wire::Format::Text;

@@ -4,8 +4,8 @@
 //! places (open addressing, linear probing)     keys: a vector for each, hashes
 //! | upper half of the hash | number + 1 or 0 |  …
 //! ```
-//! There are few: the owner hands them on long before they are many. So a table that is half full is
-//! made anew at once.
+//! There are few: the owner hands them on long before they are many. So a table that is half full
+//! is made anew at once.
 //!
 //! Invariants: at most half of the places are taken; NULL is equal to NULL; equality is that of
 //! `operators::equal`, since floats are no keys, and numerics of one vector have one scale.
@@ -77,7 +77,8 @@ impl ColumnGroups {
         bytes + self.bytes() <= KEY_BYTES_MAX && self.keys.iter().zip(keys).all(fits)
     }
 
-    /// Finds the group of each row of a batch, or makes one; `false` if rows cannot be grouped here.
+    /// Finds the group of each row of a batch, or makes one; `false` if rows cannot be grouped
+    /// here.
     pub(super) fn assign(&mut self, keys: &[&ColumnVector], rows: usize) -> bool {
         self.numbers.clear();
         if keys.is_empty() {

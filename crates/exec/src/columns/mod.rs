@@ -7,17 +7,17 @@
 //!                       keys ──► groups    arguments ──► totals of each group
 //! groups and totals ──► the grouping's own groups and states, when they are many, or all is read
 //! ```
-//! Which groupings there are is decided by the plan ([`crate::plan::columns`]). A batch that does not
-//! go through (a numeric of another scale, an overflow, a division by zero, a damaged row) *gives up*:
-//! the rows of its ranges are read and evaluated one by one, as if there were no vectors. So errors are
-//! those of evaluating rows, and come for the same rows. Where batches give up often, the rest is left
-//! to rows.
+//! Which groupings there are is decided by the plan ([`crate::plan::columns`]). A batch that does
+//! not go through (a numeric of another scale, an overflow, a division by zero, a damaged row)
+//! *gives up*: the rows of its ranges are read and evaluated one by one, as if there were no
+//! vectors. So errors are those of evaluating rows, and come for the same rows. Where batches give
+//! up often, the rest is left to rows.
 //!
 //! Invariants:
-//! 1. A row is taken in once: by vectors, or by rows. What a batch has read is taken in as a whole, or
-//!    left as a whole.
-//! 2. Groups that are in vectors are handed on before rows are read one by one, and before groups of
-//!    jobs are taken in: so groups come in the order of their first rows.
+//! 1. A row is taken in once: by vectors, or by rows. What a batch has read is taken in as a whole,
+//!    or left as a whole.
+//! 2. Groups that are in vectors are handed on before rows are read one by one, and before groups
+//!    of jobs are taken in: so groups come in the order of their first rows.
 //! 3. Memory is bounded: a batch, and [`GROUPS_MAX`] groups.
 
 mod groups;
@@ -198,8 +198,8 @@ impl Columns {
         self.groups.bytes() + self.totals.bytes() + self.scan.bytes()
     }
 
-    /// Gives the memory of groups and batches back. There are no groups to hand on, and no batch that
-    /// is read.
+    /// Gives the memory of groups and batches back. There are no groups to hand on, and no batch
+    /// that is read.
     pub(super) fn give_back(&mut self, calls: &[AggregateCall]) {
         self.groups = ColumnGroups::new();
         self.totals = Totals::new(calls, &self.plan.calls);
@@ -304,8 +304,8 @@ impl Columns {
         Ok(true)
     }
 
-    /// Hands groups on, about `groups_max` of them: their keys, and the states of `calls`. `false` if
-    /// there are more.
+    /// Hands groups on, about `groups_max` of them: their keys, and the states of `calls`. `false`
+    /// if there are more.
     ///
     /// # Errors
     /// Those of `take`.

@@ -1,8 +1,8 @@
 //! Reading the rows of some ranges into vectors, a batch at a time.
 //!
 //! Invariants: a batch holds the rows from its beginning to where the scan is, each once, in the
-//! order of their keys. The transaction comes to depend on what was looked at, as if rows were read.
-//! Between two calls nothing is borrowed.
+//! order of their keys. The transaction comes to depend on what was looked at, as if rows were
+//! read. Between two calls nothing is borrowed.
 
 use std::ops::{Bound, ControlFlow};
 

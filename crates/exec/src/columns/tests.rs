@@ -1,5 +1,5 @@
-//! Groupings on vectors beside the same ones on rows, in slices and with little memory; and rows read
-//! into vectors beside the same rows read one by one.
+//! Groupings on vectors beside the same ones on rows, in slices and with little memory; and rows
+//! read into vectors beside the same rows read one by one.
 
 use std::sync::Arc;
 

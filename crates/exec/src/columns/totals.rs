@@ -159,8 +159,8 @@ impl Totals {
             Some(filter) => matches!(filter.lanes(), Lanes::Truths(truths) if truths[row]) && !filter.is_null(row),
             None => true,
         };
-        // Rows that are taken in, with their groups: all of them, or those that are neither left out
-        // nor NULL.
+        // Rows that are taken in, with their groups: all of them, or those that are neither left
+        // out nor NULL.
         let nulls = input.map_or(&[][..], ColumnVector::nulls);
         let rows = if filter.is_none() && nulls.is_empty() {
             Rows::All(numbers)

@@ -1,5 +1,5 @@
-//! Checks of foreign keys and of deferrable keys that are put off until the transaction ends, or until
-//! SET CONSTRAINTS asks for them.
+//! Checks of foreign keys and of deferrable keys that are put off until the transaction ends, or
+//! until SET CONSTRAINTS asks for them.
 //!
 //! Invariants: a check looks at the rows as they are when it is made. So it may be made more often
 //! than needed, and one of what has been taken back meanwhile finds nothing wrong.

@@ -1,8 +1,9 @@
 //! What `anyelement`, `anycompatible` and their kin stand for in a call.
 //!
-//! There are two families. Of the first (`anyelement`, `anyarray`, `anyrange`, …) all arguments agree on one type,
-//! exactly. Of the second (`anycompatible…`) they become the type that all convert to, as in UNION; the bounds of
-//! ranges do not convert. An argument of a type yet unknown tells nothing.
+//! There are two families. Of the first (`anyelement`, `anyarray`, `anyrange`, …) all arguments
+//! agree on one type, exactly. Of the second (`anycompatible…`) they become the type that all
+//! convert to, as in UNION; the bounds of ranges do not convert. An argument of a type yet unknown
+//! tells nothing.
 
 use colibri_types::{Error, Result, SqlState, Type, resolve};
 
@@ -147,7 +148,8 @@ impl Meaning {
     /// 42804 if it is a range of which no argument tells.
     pub(super) fn result(&self, declared: Type) -> Result<Type> {
         match self.actual(declared) {
-            // Whoever declares an aggregate asks with types that are as open as those of its functions.
+            // Whoever declares an aggregate asks with types that are as open as those of its
+            // functions.
             open if self.is_open(open) => Ok(open),
             open if open.is_polymorphic() => {
                 let message = format!("could not determine polymorphic type {open} because input has type unknown");

@@ -1,7 +1,8 @@
 //! Functions, operators and aggregates over range types that users have defined.
 //!
 //! They are those of the system's ranges, which are told the type by its code: see
-//! [`colibri_types::functions::of_user_range`]. A name of such a type is called to make a value of it.
+//! [`colibri_types::functions::of_user_range`]. A name of such a type is called to make a value of
+//! it.
 
 use colibri_types::cast::CastContext;
 use colibri_types::functions::{OfUserRange, user_range_made, user_ranges_as_array, user_ranges_gathered};
@@ -24,8 +25,8 @@ impl Binder<'_> {
         Ok(Bound::new(Expr::Call { function: call.function, args: typed }, call.result()))
     }
 
-    /// The function that makes a value of a user's range type, if a name is that of one; `None` where the call is
-    /// a cast, or no such call.
+    /// The function that makes a value of a user's range type, if a name is that of one; `None`
+    /// where the call is a cast, or no such call.
     pub(super) fn user_range_maker(&self, schema: Option<&str>, name: &str, args: &[Type]) -> Option<OfUserRange> {
         let (found, is_array) = types::find_user_type(self.catalog, schema, name, self.types_path())?;
         let ty = found.ty();
@@ -40,8 +41,8 @@ impl Binder<'_> {
         Ok(Bound::new(bound.expr, call.range.array_of()))
     }
 
-    /// `range_agg` and `range_intersect_agg` of a user's ranges: what is made of the array of all. `None` of other
-    /// types.
+    /// `range_agg` and `range_intersect_agg` of a user's ranges: what is made of the array of all.
+    /// `None` of other types.
     pub(super) fn user_ranges_gathered(
         &mut self,
         name: &str,

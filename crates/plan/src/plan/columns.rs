@@ -10,12 +10,12 @@
 //! The steps of the filter are run over all rows that were read, the rest over those that are kept.
 //!
 //! A grouping is here if all of it has kernels: the scan of a table by its key, the conditions, the
-//! projections between, the keys, and the arguments and conditions of the calls. If anything has none,
-//! the whole grouping works on rows.
+//! projections between, the keys, and the arguments and conditions of the calls. If anything has
+//! none, the whole grouping works on rows.
 //!
-//! Invariant: a step gives for each row what evaluating its expression on the row gives, or gives up
-//! (see `exec::columns`). So an expression may be computed for rows that evaluation would leave out
-//! (behind AND, OR and CASE): what fails there only gives up.
+//! Invariant: a step gives for each row what evaluating its expression on the row gives, or gives
+//! up (see `exec::columns`). So an expression may be computed for rows that evaluation would leave
+//! out (behind AND, OR and CASE): what fails there only gives up.
 
 use std::sync::Arc;
 

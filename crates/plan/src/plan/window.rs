@@ -103,8 +103,8 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Whether it goes from the first row of the partition to the one at hand, or to the last one that
-    /// is equal to that.
+    /// Whether it goes from the first row of the partition to the one at hand, or to the last one
+    /// that is equal to that.
     pub fn is_up_to_the_row(&self) -> bool {
         self.exclude == Exclude::NoOthers
             && matches!((&self.start, &self.end), (FrameBound::UnboundedPreceding, FrameBound::CurrentRow))

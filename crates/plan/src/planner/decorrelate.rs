@@ -49,12 +49,12 @@ pub(super) fn decorrelate(planner: &mut Planner<'_>, select: &mut Select, _asked
     Ok(())
 }
 
-/// `x IN (SELECT …)` of a query that has to be run as it stands, once, as `x = ANY (ARRAY(SELECT …))`:
-/// a list that is known before the first row, so an index finds the rows with its values.
+/// `x IN (SELECT …)` of a query that has to be run as it stands, once, as `x = ANY (ARRAY(SELECT
+/// …))`: a list that is known before the first row, so an index finds the rows with its values.
 ///
-/// Bug: a query that locks rows is no join, so each row of the table was looked for in what it gave.
-/// Consequence: `UPDATE jobs … WHERE id IN (SELECT id FROM jobs … LIMIT 10 FOR UPDATE SKIP LOCKED)`,
-/// by which workers take jobs from a queue, read all of the table. Fix: this.
+/// Bug: a query that locks rows is no join, so each row of the table was looked for in what it
+/// gave. Consequence: `UPDATE jobs … WHERE id IN (SELECT id FROM jobs … LIMIT 10 FOR UPDATE SKIP
+/// LOCKED)`, by which workers take jobs from a queue, read all of the table. Fix: this.
 fn asked_as_list(condition: Expr) -> Expr {
     let list = match join_kind(&condition) {
         Some((Join::Semi, subquery)) => list_of(subquery),

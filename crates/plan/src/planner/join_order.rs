@@ -323,10 +323,10 @@ impl Planner<'_> {
     /// From which others each part takes values, as bits: functions and LATERAL queries come behind
     /// these. `None` if parts cannot come in any order even so.
     ///
-    /// Bug: where a function took values of another part, orders were not compared, and the smallest
-    /// part came first. Consequence: `FROM issues i, unnest(i.watchers) w JOIN users u ON u.id = w`
-    /// put each user beside each issue, and took hours. Fix: a part comes behind those that it takes
-    /// values from, which counts as being joined to them.
+    /// Bug: where a function took values of another part, orders were not compared, and the
+    /// smallest part came first. Consequence: `FROM issues i, unnest(i.watchers) w JOIN users u ON
+    /// u.id = w` put each user beside each issue, and took hours. Fix: a part comes behind those
+    /// that it takes values from, which counts as being joined to them.
     fn parts_taken_from(&self, items: &[Item<'_>], tables: &Tables<'_>) -> Option<Vec<usize>> {
         let part_of = |column: usize| items.iter().position(|item| item.columns.has(column));
         let parts = |item: &Item<'_>| {

@@ -544,8 +544,8 @@ impl Planner<'_> {
         Self::appended(base, &needed, parts, order)
     }
 
-    /// `min` or `max` of a column of a tree: that of what it is in each leaf, which a key of the leaf
-    /// has at its end. Small leaves are read.
+    /// `min` or `max` of a column of a tree: that of what it is in each leaf, which a key of the
+    /// leaf has at its end. Small leaves are read.
     pub(super) fn ends_of_leaves(
         &mut self,
         (tree, base): (&Tree, usize),

@@ -128,8 +128,8 @@ fn no_two_are_equal(select: &Select, window: &Window) -> bool {
     !key.is_empty() && key.iter().all(is_held) || table.plain_indexes().any(by_index)
 }
 
-/// Whether a LIMIT on a SELECT with windows ends the reading of its rows: no window looks at rows behind
-/// the one at hand, and the rows that are given first are the first ones of each window.
+/// Whether a LIMIT on a SELECT with windows ends the reading of its rows: no window looks at rows
+/// behind the one at hand, and the rows that are given first are the first ones of each window.
 pub(super) fn end_early(query: &Query, select: &Select) -> bool {
     let mut order = query.order.iter().map_while(|key| match key.expr {
         Expr::Column(place) => select.output.get(place).map(|expr| SortKey { expr: expr.clone(), ..key.clone() }),

@@ -188,8 +188,8 @@ async fn health(shared: &Shared, query: &str) -> Response {
     }
 }
 
-/// A name or a value of a query, in which `%` and two digits are a byte, and `+` is a space. `None` if
-/// it is not UTF-8, or an escape is none.
+/// A name or a value of a query, in which `%` and two digits are a byte, and `+` is a space. `None`
+/// if it is not UTF-8, or an escape is none.
 fn unescaped(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -66,8 +66,8 @@ const WAITING_BYTES_MAX: usize = 64 << 10;
 const TURNS_MAX: usize = 32;
 /// How long a client or a node may take to read the last of what it is told.
 const GOODBYE_MAX: Duration = Duration::from_secs(2);
-/// Why a session does not go on: PostgreSQL's `cannot_connect_now`. Drivers and pools take it for the
-/// end of a connection, and connect again.
+/// Why a session does not go on: PostgreSQL's `cannot_connect_now`. Drivers and pools take it for
+/// the end of a connection, and connect again.
 const CANNOT_CONNECT_NOW: SqlState = SqlState("57P03");
 
 /// Messages between nodes, of kinds that PostgreSQL's servers do not send.

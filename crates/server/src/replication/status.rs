@@ -209,8 +209,8 @@ fn nodes_of(told: &Told, leads: impl Fn(&Node) -> usize) -> Vec<NodeStatus> {
     nodes.collect()
 }
 
-/// What the server of a directory knows of its cluster, and what the other nodes tell of themselves:
-/// for when etcd does not answer. `why`: why it does not.
+/// What the server of a directory knows of its cluster, and what the other nodes tell of
+/// themselves: for when etcd does not answer. `why`: why it does not.
 ///
 /// # Errors
 /// If the directory is not that of a node, or its server does not answer.

@@ -1,8 +1,8 @@
 //! CREATE TYPE … AS RANGE: a range type, and the multirange type that comes with it.
 //!
-//! Bounds are compared byte by byte as keys have them, so a range has no collation but that of bytes, and no
-//! operator class but its subtype's own. A canonical form would be a function that the values themselves call:
-//! it is refused, as in PostgreSQL it can be written in C only.
+//! Bounds are compared byte by byte as keys have them, so a range has no collation but that of
+//! bytes, and no operator class but its subtype's own. A canonical form would be a function that
+//! the values themselves call: it is refused, as in PostgreSQL it can be written in C only.
 
 use colibri_catalog::{Catalog, Change, NAME_BYTES_MAX, Range, UserType, UserTypeKind};
 use colibri_syntax::tree::RangeOption;
@@ -122,7 +122,8 @@ impl Session {
         self.change(vec![Change::PutType(range), Change::PutType(multirange)])
     }
 
-    /// The function that subtracts two bounds: of the system, or of a user. It is only kept and shown.
+    /// The function that subtracts two bounds: of the system, or of a user. It is only kept and
+    /// shown.
     fn range_difference(&mut self, name: &[CompactString], subtype: Type) -> Result<String> {
         let shown: Vec<String> = name.iter().map(|part| crate::system::names::quoted(part).to_string()).collect();
         let shown = shown.join(".");

@@ -1,4 +1,5 @@
-//! ALTER TABLE … REPLICA IDENTITY USING INDEX: which indexes may be named. What was said is kept and shown only.
+//! ALTER TABLE … REPLICA IDENTITY USING INDEX: which indexes may be named. What was said is kept
+//! and shown only.
 
 use colibri_catalog::{ObjectId, Relation, Table};
 use colibri_types::{Error, Result, SqlState};
@@ -10,7 +11,8 @@ impl Session {
     /// The number of the index of a table that tells its rows apart.
     ///
     /// # Errors
-    /// 42704 and 42809 if there is no such index of the table, 42809 and 0A000 if it does not tell all rows apart.
+    /// 42704 and 42809 if there is no such index of the table, 42809 and 0A000 if it does not tell
+    /// all rows apart.
     pub(super) fn replica_index(&self, table: &Table, name: &str) -> Result<ObjectId> {
         let Some(index) = table_indexes(table).into_iter().find(|index| index.name == name) else {
             return Err(match self.catalog().relation(&table.schema, name) {

@@ -1,8 +1,8 @@
 //! Topics as tables are made and changed: their storage parameters, what they cannot have, and the
 //! functions of the extension `topic`.
 //!
-//! The functions are written in PL/pgSQL (`topics.sql`), over a few that only the session can compute
-//! (`session/topics`): whoever wants to know what they do can read them with `\sf`.
+//! The functions are written in PL/pgSQL (`topics.sql`), over a few that only the session can
+//! compute (`session/topics`): whoever wants to know what they do can read them with `\sf`.
 
 use colibri_catalog::{Change, Extension, Table};
 use colibri_syntax::Statement;

@@ -1,4 +1,5 @@
-//! CREATE, ALTER and DROP TYPE: enums. Ranges are in `ranges`. What domains have in common with them is here, too.
+//! CREATE, ALTER and DROP TYPE: enums. Ranges are in `ranges`. What domains have in common with
+//! them is here, too.
 //!
 //! A label that is added gets a place between those of its neighbours, and no row is written anew:
 //! see [`colibri_types::enums`]. What the catalogue keeps as SQL (defaults, conditions, views) names

@@ -463,8 +463,8 @@ impl Session {
         self.prepare_declared(text, &own_text, &statement, &given, &domains)
     }
 
-    /// The query of a prepared statement that a query marks (see [`colibri_syntax::EXECUTE_MARK`]), with the values
-    /// of its parameters in their places; `None` of other queries.
+    /// The query of a prepared statement that a query marks (see [`colibri_syntax::EXECUTE_MARK`]),
+    /// with the values of its parameters in their places; `None` of other queries.
     ///
     /// # Errors
     /// 26000 if there is no such statement, 42809 if it is no SELECT.

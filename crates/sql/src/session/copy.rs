@@ -615,8 +615,8 @@ impl Session {
         self.fail(&mut copy.running);
     }
 
-    /// Waits for the next bytes of a COPY TO, and appends them to `out`. At the end gives the command
-    /// tag; there may be bytes with it.
+    /// Waits for the next bytes of a COPY TO, and appends them to `out`. At the end gives the
+    /// command tag; there may be bytes with it.
     ///
     /// # Errors
     /// Those of the query. The COPY has ended then.

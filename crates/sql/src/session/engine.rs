@@ -280,8 +280,8 @@ impl Engine {
     }
 
     /// This machine has lost the lead of the database, and commits nothing any more: what was
-    /// committed stays to be read until the engine ends. What is left of blocks of sequences' values
-    /// is lost with it.
+    /// committed stays to be read until the engine ends. What is left of blocks of sequences'
+    /// values is lost with it.
     pub fn stand_down(&self) {
         // In this order: a standby's sessions look at the disk.
         self.set_access(Access::Standby);

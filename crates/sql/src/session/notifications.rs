@@ -467,7 +467,8 @@ impl Notifications {
         Ok(())
     }
 
-    /// Messages were put into a topic. Those who listen to its channel hear of it, and readers go on.
+    /// Messages were put into a topic. Those who listen to its channel hear of it, and readers go
+    /// on.
     pub(super) fn put_into(&mut self, session: i32, topic: ObjectId, channel: &str) -> Result<()> {
         if !self.topics.contains(&topic) {
             self.topics.push(topic);

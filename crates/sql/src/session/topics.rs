@@ -9,10 +9,10 @@
 //! have come, on a newer snapshot, or when its time is over.
 //!
 //! Invariants
-//! - A reader waits only if no transaction that it does not see has put into the topic: the hub says
-//!   so under the lock under which it begins to wait.
-//! - Retention cuts messages off whose age, or the bytes of all of them, exceed what the topic keeps
-//!   by a sixteenth. So most statements only look at the oldest message of a partition.
+//! - A reader waits only if no transaction that it does not see has put into the topic: the hub
+//!   says so under the lock under which it begins to wait.
+//! - Retention cuts messages off whose age, or the bytes of all of them, exceed what the topic
+//!   keeps by a sixteenth. So most statements only look at the oldest message of a partition.
 
 use std::time::{Duration, Instant};
 

@@ -790,7 +790,8 @@ fn inherited_from(names: &Surroundings, table: &Table, has: &dyn Fn(&Table) -> b
     above.filter(|&id| names.catalog.table(id).is_some_and(|parent| has(parent))).count()
 }
 
-/// The constraint of a partitioned table that a constraint of a partition belongs to: the index above may be none.
+/// The constraint of a partitioned table that a constraint of a partition belongs to: the index
+/// above may be none.
 fn parent_constraint(names: &Surroundings, table: &Table, index: Option<u32>) -> Option<u32> {
     let above = names.catalog.table(table.partition_of.as_ref()?.parent)?;
     index.filter(|id| table_indexes(above).iter().any(|known| known.id == *id && known.constraint))

@@ -1,5 +1,5 @@
-//! `information_schema.routines` and `parameters`: the functions and procedures that users have defined, as the
-//! standard describes them. What is built in is not listed, as `pg_proc` has that.
+//! `information_schema.routines` and `parameters`: the functions and procedures that users have
+//! defined, as the standard describes them. What is built in is not listed, as `pg_proc` has that.
 
 use std::sync::Arc;
 

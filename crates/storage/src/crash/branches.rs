@@ -1,7 +1,8 @@
 //! The same histories with branches: a forest of databases instead of one.
 //!
-//! A state is what all branches hold. Branches are made, changed, reset and dropped, what was dropped
-//! is reaped in the background and now and then at once, and processes die in the middle of each.
+//! A state is what all branches hold. Branches are made, changed, reset and dropped, what was
+//! dropped is reaped in the background and now and then at once, and processes die in the middle of
+//! each.
 
 use super::*;
 
@@ -63,12 +64,9 @@ fn grow(db: &Database, rng: &mut StdRng, forest: &mut Forest) -> Result<Option<T
     Ok(None)
 }
 
+/// A history of what all branches hold.
 struct Growth {
-    rng: StdRng,
-    mode: Durability,
-    disk: SimDisk,
-    states: States<Forest>,
-    processes: Vec<Database>,
+    on: Processes<Forest>,
     /// Snapshots of branches, with the commit and the branch that each sees.
     snapshots: Vec<(Snapshot<'static>, usize, String)>,
 }
@@ -77,73 +75,39 @@ impl Growth {
     fn new(seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         let mode = MODES[rng.random_range(0..4)];
-        let rarity = if matches!(mode, Durability::Sync | Durability::SyncNoLog) { 60 } else { 8 };
-        let disk = SimDisk::of_new(rng.random(), rarity);
-        let states = States::of(new_forest());
-        let mut growth = Self { mode, disk, states, processes: Vec::new(), snapshots: Vec::new(), rng };
-        for _ in 0..growth.rng.random_range(1..3) {
-            growth.open();
-        }
-        growth
-    }
-
-    fn is_sync(&self) -> bool {
-        matches!(self.mode, Durability::Sync | Durability::SyncNoLog)
-    }
-
-    fn acknowledge_all(&self) {
-        self.disk.acknowledge(self.states.newest() as u64);
-    }
-
-    fn open(&mut self) {
-        let policy = POLICIES[self.rng.random_range(0..4)];
-        self.processes.push(self.disk.open(&options(self.mode, policy)).expect("the database opens"));
-    }
-
-    fn any(&mut self) -> usize {
-        self.rng.random_range(0..self.processes.len())
-    }
-
-    fn newest(&self) -> Forest {
-        self.states.committed[self.states.newest()].clone()
+        let rarity = Rarity { in_sync: 60, otherwise: 8 };
+        Self { on: Processes::new(rng, mode, &rarity, None, new_forest()), snapshots: Vec::new() }
     }
 
     fn commit(&mut self) -> Result<()> {
-        let process = self.any();
-        let mut next = self.newest();
-        let ticket = grow(&self.processes[process], &mut self.rng, &mut next)?;
+        let process = self.on.any();
+        let mut next = self.on.newest();
+        let ticket = grow(&self.on.open[process], &mut self.on.rng, &mut next)?;
         let is_change = ticket.is_some();
-        self.states.committed.push(next);
+        self.on.states.committed.push(next);
         if let Some(ticket) = ticket
-            && !(self.mode == Durability::Sync && self.rng.random_bool(0.3))
+            && !(self.on.mode == Durability::Sync && self.on.rng.random_bool(0.3))
         {
             ticket.wait()?;
-            if self.is_sync() {
-                self.acknowledge_all();
+            if self.on.is_sync() {
+                self.on.acknowledge_all();
             }
-        } else if !is_change && self.is_sync() {
+        } else if !is_change && self.on.is_sync() {
             // A change of the forest that was waited for, or none, which proves nothing.
-            let process = self.any();
-            self.processes[process].ticket(TxnId(u64::MAX)).wait()?;
-            self.acknowledge_all();
+            let process = self.on.any();
+            self.on.open[process].ticket(TxnId(u64::MAX)).wait()?;
+            self.on.acknowledge_all();
         }
         Ok(())
     }
 
     fn look(&mut self) {
-        let process = self.any();
-        let found = forest_of(&self.processes[process]);
-        let seen = self.states.find(&found);
-        assert!(seen as u64 >= self.disk.acknowledged() || !self.is_sync());
-        if self.is_sync() {
-            self.disk.acknowledge(seen as u64);
-            if self.rng.random_bool(0.3) {
-                self.disk.crash();
-            }
-        }
+        let process = self.on.any();
+        let found = forest_of(&self.on.open[process]);
+        let seen = self.on.see(&found);
         let names: Vec<&String> = found.keys().collect();
-        let name = names[self.rng.random_range(0..names.len())].clone();
-        let branch = self.processes[process].open_branch(&name).expect("it was seen");
+        let name = names[self.on.rng.random_range(0..names.len())].clone();
+        let branch = self.on.open[process].open_branch(&name).expect("it was seen");
         let snapshot = branch.read_owned().expect("a snapshot");
         if self.snapshots.len() < 4 && contents(&snapshot) == found[&name] {
             self.snapshots.push((snapshot, seen, name));
@@ -152,18 +116,18 @@ impl Growth {
 
     fn drop_snapshots(&mut self) {
         for (snapshot, seen, name) in self.snapshots.drain(..) {
-            assert!(contents(&snapshot) == self.states.committed[seen][&name], "a snapshot has changed");
+            assert!(contents(&snapshot) == self.on.states.committed[seen][&name], "a snapshot has changed");
         }
     }
 
     fn die(&mut self) {
         self.drop_snapshots();
-        let process = self.any();
-        let process = self.processes.swap_remove(process);
-        let mut next = self.newest();
-        if self.rng.random_bool(0.7) {
-            let operations = self.rng.random_range(1..12);
-            let (disk, rng) = (self.disk.clone(), &mut self.rng);
+        let process = self.on.any();
+        let process = self.on.open.swap_remove(process);
+        let mut next = self.on.newest();
+        if self.on.rng.random_bool(0.7) {
+            let operations = self.on.rng.random_range(1..12);
+            let (disk, rng) = (self.on.disk.clone(), &mut self.on.rng);
             let done = disk.kill_during(operations, || match rng.random_range(0..5) {
                 0 => process.sync(),
                 1 => process.reap_branches().map(|_| ()),
@@ -172,63 +136,48 @@ impl Growth {
             done.transpose().expect("a commit or a steady point");
         }
         process.die();
-        self.disk.state.lock().counts.deaths += 1;
-        self.open();
-        let process = self.any();
+        self.on.disk.state.lock().counts.deaths += 1;
+        self.on.open();
+        let process = self.on.any();
         // The next writer goes on from the newest state, and makes it visible.
-        drop(self.processes[process].write().expect("a transaction"));
-        self.processes[process].ticket(TxnId(u64::MAX)).wait().expect("it becomes durable");
-        let found = forest_of(&self.processes[process]);
-        if found != self.newest() {
-            assert!(found == next, "a commit went with its process");
-            self.states.committed.push(next);
-        } else if found != next {
-            self.states.unseen.push((self.states.newest() + 1, next));
-        }
-        if self.rng.random() {
+        drop(self.on.open[process].write().expect("a transaction"));
+        self.on.open[process].ticket(TxnId(u64::MAX)).wait().expect("it becomes durable");
+        let found = forest_of(&self.on.open[process]);
+        self.on.take_over(&found, next);
+        if self.on.rng.random() {
             self.look();
         }
     }
 
     fn reopen(&mut self) {
         self.drop_snapshots();
-        let process = self.any();
-        self.processes.swap_remove(process).close().expect("closing");
-        self.acknowledge_all();
-        if self.rng.random_bool(0.3) {
-            self.disk.crash();
-        }
-        self.open();
+        self.on.reopen();
     }
 
     fn fill(&mut self) {
-        self.disk.limit_room(Some(self.rng.random_range(0..100_000)));
+        self.on.disk.limit_room(Some(self.on.rng.random_range(0..100_000)));
         for _ in 0..10 {
             match self.commit() {
                 Ok(()) | Err(Error::DiskFull { .. }) => {}
                 Err(e) => panic!("{e}"),
             }
-            let process = self.any();
-            let found = forest_of(&self.processes[process]);
-            self.states.find(&found);
+            let process = self.on.any();
+            let found = forest_of(&self.on.open[process]);
+            self.on.states.find(&found);
         }
-        self.disk.limit_room(None);
+        self.on.disk.limit_room(None);
     }
 
     fn check(&mut self) {
-        let process = self.any();
-        let report = self.processes[process].check().expect("a check");
+        let process = self.on.any();
+        let report = self.on.open[process].check().expect("a check");
         assert!(report.is_clean(), "a report: {report:#?}");
-        self.acknowledge_all();
+        self.on.acknowledge_all();
     }
 
     fn step(&mut self) {
-        match self.rng.random_range(0..100) {
-            0..8 => {
-                let process = self.any();
-                self.processes[process].sync().expect("a steady point");
-                self.acknowledge_all();
-            }
+        match self.on.rng.random_range(0..100) {
+            0..8 => self.on.sync(),
             8..14 => self.look(),
             14..17 => self.drop_snapshots(),
             17..21 => self.die(),
@@ -241,24 +190,14 @@ impl Growth {
 
     fn end(mut self) -> Counts {
         self.drop_snapshots();
-        for process in std::mem::take(&mut self.processes) {
-            process.close().expect("closing");
-        }
-        self.acknowledge_all();
-        let wrecks = self.disk.take_wrecks();
-        let mut counts = self.disk.counts();
-        counts.wrecks += wrecks.len();
-        for wreck in &wrecks {
-            counts += inspect(wreck, &self.states, self.mode, &mut self.rng);
-        }
-        counts
+        self.on.end(0, inspect)
     }
 }
 
 fn run(seed: u64, steps: std::ops::Range<u32>) -> Counts {
     println!("COLIBRI_SEED={seed}");
     let mut growth = Growth::new(seed);
-    for _ in 0..growth.rng.random_range(steps) {
+    for _ in 0..growth.on.rng.random_range(steps) {
         growth.step();
     }
     growth.end()

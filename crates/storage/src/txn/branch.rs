@@ -1,10 +1,10 @@
-//! What a write transaction does with branches: changing one, and making, dropping and resetting them;
-//! and replaying records, which may be about any branch.
+//! What a write transaction does with branches: changing one, and making, dropping and resetting
+//! them; and replaying records, which may be about any branch.
 //!
 //! Invariants:
-//! 1. A transaction that makes, drops or resets a branch changes no table, and a replay gives it its
-//!    own number. So what was written before a fork was made has a smaller number than the fork, and
-//!    what is written after it a greater one.
+//! 1. A transaction that makes, drops or resets a branch changes no table, and a replay gives it
+//!    its own number. So what was written before a fork was made has a smaller number than the
+//!    fork, and what is written after it a greater one.
 //! 2. Only a replay changes several branches, none of which it makes. So a page that carries the
 //!    transaction's number is reached by the branch that wrote it and by no other.
 
@@ -29,8 +29,8 @@ struct Parts<'t> {
     bounds: Bounds,
 }
 
-/// Notes how the catalogue of a branch was changed, which is not the main one. The workspace is about
-/// the main branch afterwards.
+/// Notes how the catalogue of a branch was changed, which is not the main one. The workspace is
+/// about the main branch afterwards.
 pub(super) fn put(
     core: &Core,
     work: &mut Workspace,
@@ -234,8 +234,8 @@ impl WriteTxn {
         Ok((new, catalog))
     }
 
-    /// Where others agree on commits, only those that they agree on can be made. So what was dropped
-    /// is reaped in the transaction that drops it, here and there.
+    /// Where others agree on commits, only those that they agree on can be made. So what was
+    /// dropped is reaped in the transaction that drops it, here and there.
     fn reap_if_agreed(&mut self) -> Result<()> {
         if self.core().durability == Durability::Agreed {
             let main = self.catalog;

@@ -41,9 +41,9 @@ impl Core {
     }
 
     /// Makes the transaction of `work` as durable as it has to be while the writer's lock is held,
-    /// and publishes what it leads to: the main branch's tables, and the page that names the forest.
-    /// `replayed`: up to where in the log. After an error the transaction has to be aborted, or the
-    /// database is poisoned.
+    /// and publishes what it leads to: the main branch's tables, and the page that names the
+    /// forest. `replayed`: up to where in the log. After an error the transaction has to be
+    /// aborted, or the database is poisoned.
     pub(crate) fn publish(
         &self,
         work: &mut Workspace,

@@ -199,7 +199,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `EXECUTE name (parameters)` as a query: of a function whose name is a mark with the statement's name behind it.
+    /// `EXECUTE name (parameters)` as a query: of a function whose name is a mark with the
+    /// statement's name behind it.
     fn rows_of_execute(&mut self) -> Result<Box<ast::Query>> {
         let execute = self.execute()?;
         let mut query = crate::parse_query("SELECT * FROM prepared()")?;

@@ -194,8 +194,8 @@ impl<'s> Source<'s> {
     }
 }
 
-/// A value as one of a column's type. Of a row, what the object does not have is that of `base`, the row that was
-/// there.
+/// A value as one of a column's type. Of a row, what the object does not have is that of `base`,
+/// the row that was there.
 fn value_of(ty: ColumnType, base: &Datum, source: Source<'_>, key: &str, env: &Env) -> Result<Datum> {
     pulse::work(10)?;
     let kind = source.kind()?;

@@ -1,8 +1,9 @@
 //! Functions and operators of ranges and multiranges.
 //!
-//! PostgreSQL declares them over `anyrange` and `anymultirange`; here each range type of the system has its own.
-//! Those of users' range types are declared over these, and are given the type's code in front of their
-//! arguments: see [`of_user_range`]. Most look at a value as a list of ranges, of which a range has one at most.
+//! PostgreSQL declares them over `anyrange` and `anymultirange`; here each range type of the system
+//! has its own. Those of users' range types are declared over these, and are given the type's code
+//! in front of their arguments: see [`of_user_range`]. Most look at a value as a list of ranges, of
+//! which a range has one at most.
 
 use super::{Function, f, text};
 use crate::array::Array;
@@ -280,7 +281,8 @@ macro_rules! of_user {
     };
 }
 
-/// The functions and operators of users' range types. Each is given the code of the range type first.
+/// The functions and operators of users' range types. Each is given the code of the range type
+/// first.
 static OF_USERS: &[Function] = of_user! {
     ("@>" [AnyRange, AnyRange] Bool |r, _, a| holds(Relation::Contains, [r, r], a))
     ("@>" [AnyRange, AnyMultirange] Bool |r, m, a| holds(Relation::Contains, [r, m], a))
@@ -420,8 +422,8 @@ fn user_range(ty: Type) -> Option<(Type, Type)> {
     }
 }
 
-/// The function or operator that a call with a user's range among its arguments means; `None` if it means none of
-/// these. A literal is taken for what the other side of an operator is, if it may be.
+/// The function or operator that a call with a user's range among its arguments means; `None` if it
+/// means none of these. A literal is taken for what the other side of an operator is, if it may be.
 #[must_use]
 pub fn of_user_range(name: &str, args: &[Type]) -> Option<OfUserRange> {
     let (range, multirange) = args.iter().find_map(|ty| user_range(*ty))?;
@@ -463,7 +465,8 @@ pub fn user_ranges_as_array(ty: Type) -> Option<OfUserRange> {
     Some(OfUserRange { function: &LISTED, range, multirange })
 }
 
-/// What an aggregate over a user's ranges makes of the array of them; `None` of other types and aggregates.
+/// What an aggregate over a user's ranges makes of the array of them; `None` of other types and
+/// aggregates.
 #[must_use]
 pub fn user_ranges_gathered(name: &str, ty: Type) -> Option<OfUserRange> {
     let (range, multirange) = user_range(ty)?;

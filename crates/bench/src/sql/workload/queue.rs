@@ -28,7 +28,7 @@ fn now_us() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as i64
 }
 
-/// Text that nothing can make shorter by guessing, of so many bytes at the most.
+/// Random text that cannot be compressed. It has at most this many bytes.
 fn filler(number: i64, bytes: usize) -> Vec<u8> {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz012345";
     let mut random = crate::measure::random::Random::new(number as u64, 7);

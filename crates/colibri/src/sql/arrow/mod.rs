@@ -46,9 +46,9 @@ const BATCH_BYTES_MAX: usize = 64 << 20;
 /// A stream of rows as Arrow's record batches.
 ///
 /// `columns` are those of the rows, and `connection` is the one whose settings say how values look
-/// that become texts. `next` gives blocks of rows, `None` at the end; it is called by whatever thread
-/// reads the stream, one call at a time, and is dropped at the end, after an error, and with the
-/// stream. Consumers get the text of an error; `failed` is called with all of it.
+/// that become texts. `next` gives blocks of rows, `None` at the end; it is called by whatever
+/// thread reads the stream, one call at a time, and is dropped at the end, after an error, and with
+/// the stream. Consumers get the text of an error; `failed` is called with all of it.
 pub fn stream(
     columns: &[Column],
     connection: &Connection,

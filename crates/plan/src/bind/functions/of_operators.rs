@@ -1,8 +1,10 @@
-//! Functions that PostgreSQL's operators are made of, called by their names: `int4pl(1, 2)` is `1 + 2`.
+//! Functions that PostgreSQL's operators are made of, called by their names: `int4pl(1, 2)` is `1 +
+//! 2`.
 //!
-//! `of_operators.txt` has them, a line each: `function operator left right`, with PostgreSQL's numbers of the
-//! operands' types, 0 for the left one of a prefix operator. A call takes part in the choice of an operator as its
-//! operands would, once it is known which types its function is declared for.
+//! `of_operators.txt` has them, a line each: `function operator left right`, with PostgreSQL's
+//! numbers of the operands' types, 0 for the left one of a prefix operator. A call takes part in
+//! the choice of an operator as its operands would, once it is known which types its function is
+//! declared for.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -34,8 +36,8 @@ static BEHIND: LazyLock<HashMap<&'static str, Vec<Behind>>> = LazyLock::new(|| {
 });
 
 impl Binder<'_> {
-    /// A call of a function that is behind an operator; `None` if a name is of no such function, or its arguments
-    /// are others.
+    /// A call of a function that is behind an operator; `None` if a name is of no such function, or
+    /// its arguments are others.
     pub(super) fn function_of_operator(&mut self, name: &str, args: &[Bound], span: Span) -> Result<Option<Bound>> {
         let Some(behind) = BEHIND.get(name) else { return Ok(None) };
         let given: Vec<Type> = args.iter().map(|arg| arg.ty.ty).collect();

@@ -1,5 +1,5 @@
-//! Copies that cannot be read any more: a session meets a page that is not what was written, the copy
-//! is checked, and if the check finds damage as well, it is replaced by that of another node.
+//! Copies that cannot be read any more: a session meets a page that is not what was written, the
+//! copy is checked, and if the check finds damage as well, it is replaced by that of another node.
 //!
 //! What a session meets alone replaces nothing: an error may have other causes than the disk, and a
 //! copy of another node costs much.

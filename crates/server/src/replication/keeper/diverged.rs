@@ -12,9 +12,9 @@ const RETRY_DIVERGED_MAX: Duration = Duration::from_secs(300);
 /// Where copies of a database turned out to have another history than the log.
 ///
 /// Bug: a copy of another node was fetched at once, and kept, whenever the one before did not fit.
-/// Consequence: where none fits, since etcd was restored from a backup, nodes copied from each other
-/// until their disks were full. Fix: at the same transaction the next copy waits, longer each time,
-/// and takes the place of the one before.
+/// Consequence: where none fits, since etcd was restored from a backup, nodes copied from each
+/// other until their disks were full. Fix: at the same transaction the next copy waits, longer each
+/// time, and takes the place of the one before.
 #[derive(Default)]
 pub(super) struct Diverged {
     at: Option<TxnId>,

@@ -67,7 +67,8 @@ impl Keeper {
     }
 
     /// Ends sessions that are in a transaction, and if that is not enough all of them: one that has
-    /// sent a part of what belongs together is between transactions, and does not look like at work.
+    /// sent a part of what belongs together is between transactions, and does not look like at
+    /// work.
     async fn end_those_at_work(&self, node: &Replication) -> bool {
         self.around
             .registry

@@ -1,13 +1,14 @@
-//! The engine of SQL, through which sessions use a database of a cluster: opening it, ending it, and
-//! what is read of it while the node does not reach the service.
+//! The engine of SQL, through which sessions use a database of a cluster: opening it, ending it,
+//! and what is read of it while the node does not reach the service.
 //!
 //! # Without the service
 //! A node that does not reach the service cannot know whether there are newer commits elsewhere. So
 //! what it has is read only by sessions that have asked for the last agreed state
-//! ([`Keeper::may_be_read`]). A leader whose lease has run out with commits under way has to open the
-//! database again, from its last steady point, and needs the log for what was agreed on since. It
-//! does so when the service answers again, and shows the last agreed state until then: the storage
-//! takes no more commits, and its snapshots stay as they are. Meanwhile the database is *cut off*.
+//! ([`Keeper::may_be_read`]). A leader whose lease has run out with commits under way has to open
+//! the database again, from its last steady point, and needs the log for what was agreed on since.
+//! It does so when the service answers again, and shows the last agreed state until then: the
+//! storage takes no more commits, and its snapshots stay as they are. Meanwhile the database is
+//! *cut off*.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,8 +24,8 @@ use crate::replication::wait::race;
 impl Keeper {
     // ---- what may be read ----
 
-    /// Whether a session may be shown what is here now. One that was told that it leads is shown the
-    /// newest state only; others what was agreed on not long ago.
+    /// Whether a session may be shown what is here now. One that was told that it leads is shown
+    /// the newest state only; others what was agreed on not long ago.
     pub(crate) fn may_be_read(&self, has_led: bool) -> bool {
         if has_led { self.is_current() } else { self.node.upgrade().is_some_and(|node| node.is_reached()) }
     }
@@ -69,8 +70,8 @@ impl Keeper {
 
     // ---- opening and ending ----
 
-    /// Opens the engine on a thread of its own, if it is asked for and not open: the first commit of
-    /// a new database is made there, and waits for the log.
+    /// Opens the engine on a thread of its own, if it is asked for and not open: the first commit
+    /// of a new database is made there, and waits for the log.
     pub(super) fn open_engine(self: &Arc<Self>) {
         let (replica, generation) = {
             if self.asked().is_none() {
@@ -135,9 +136,9 @@ impl Keeper {
             let _one = self.renewing.lock();
             engine.set_access(Access::Standby);
         }
-        // Bug: sessions were ended though nobody used the database, so these were sessions that waited
-        // for it to be opened again. Consequence: a client that connected as it was closed was told
-        // that its session ends. Fix: without a lease there is no session that has to end.
+        // Bug: sessions were ended though nobody used the database, so these were sessions that
+        // waited for it to be opened again. Consequence: a client that connected as it was closed
+        // was told that its session ends. Fix: without a lease there is no session that has to end.
         if (was_leading || engine.is_some()) && self.place.uses() > 0 {
             self.end_sessions(Why::LeadershipLost);
         }

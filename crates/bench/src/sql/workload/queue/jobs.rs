@@ -6,8 +6,8 @@
 //! | `Put` | inserts a job |
 //! | `Take` | takes the oldest job that nobody else has (FOR UPDATE SKIP LOCKED), and deletes it when it is done |
 //!
-//! A take is two exchanges, as the worker does the job between them: what is taken comes back if the
-//! worker dies. A take that finds nothing rolls back.
+//! A take is two exchanges, as the worker does the job between them: what is taken comes back if
+//! the worker dies. A take that finds nothing rolls back.
 //!
 //! From put to taken is measured beside the transactions' latencies: by the clock of this machine,
 //! from when the put was sent to when the take was answered. It begins anew with each run, and the
