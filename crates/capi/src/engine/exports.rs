@@ -8,7 +8,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Bound;
 use std::os::fd::FromRawFd;
 
-use embedded::{BackupInfo, Database, TableKind, TxnId};
+use embedded::{BackupInfo, Database, Table, TableKind, TxnId, WriteTxn};
 
 use super::objects::{
     DATABASES, Kv, SNAPSHOTS, Snap, TABLES, TICKETS, TXNS, Tab, Tick, Txn, in_snapshot, in_txn, table_of,
@@ -347,12 +347,22 @@ extern "C" fn colibri_txn_get(txn: *mut Txn, table: *mut Tab, key: ColibriBytes,
     })
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn colibri_txn_put(txn: *mut Txn, table: *mut Tab, key: ColibriBytes, value: ColibriBytes) -> c_int {
+type WriteEntry = fn(&mut WriteTxn, &Table, &[u8], &[u8]) -> embedded::Result<()>;
+
+fn write_entry(
+    (txn, table): (*mut Txn, *mut Tab),
+    (key, value): (ColibriBytes, ColibriBytes),
+    write: WriteEntry,
+) -> c_int {
     guard(|| {
         let (key, value) = (key.get()?, value.get()?);
-        in_txn(txn, table, |txn, table| Ok(txn.put(table, key, value)?)).map(|()| OK)
+        in_txn(txn, table, |txn, table| Ok(write(txn, table, key, value)?)).map(|()| OK)
     })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn colibri_txn_put(txn: *mut Txn, table: *mut Tab, key: ColibriBytes, value: ColibriBytes) -> c_int {
+    write_entry((txn, table), (key, value), WriteTxn::put)
 }
 
 #[unsafe(no_mangle)]
@@ -373,10 +383,7 @@ extern "C" fn colibri_txn_insert(
 
 #[unsafe(no_mangle)]
 extern "C" fn colibri_txn_append(txn: *mut Txn, table: *mut Tab, key: ColibriBytes, value: ColibriBytes) -> c_int {
-    guard(|| {
-        let (key, value) = (key.get()?, value.get()?);
-        in_txn(txn, table, |txn, table| Ok(txn.append(table, key, value)?)).map(|()| OK)
-    })
+    write_entry((txn, table), (key, value), WriteTxn::append)
 }
 
 #[unsafe(no_mangle)]

@@ -165,22 +165,47 @@ impl Buffer {
     }
 }
 
+/// A struct of the interface, which has a function that ends it.
+trait Releases {
+    fn release(&self) -> Option<unsafe extern "C" fn(*mut Self)>;
+}
+
+impl Releases for ArrowSchema {
+    fn release(&self) -> Option<unsafe extern "C" fn(*mut Self)> {
+        self.release
+    }
+}
+
+impl Releases for ArrowArray {
+    fn release(&self) -> Option<unsafe extern "C" fn(*mut Self)> {
+        self.release
+    }
+}
+
+/// Ends the children of a struct.
+///
+/// # Safety
+///
+/// Each child is a box that was leaked, and nobody else frees it: the interface forbids consumers to.
+unsafe fn release_children<T: Releases>(children: Vec<*mut T>) {
+    for child in children {
+        // SAFETY: as this function asks.
+        let mut child = unsafe { Box::from_raw(child) };
+        if let Some(release) = child.release() {
+            // SAFETY: it was not released or moved away, since it has its function.
+            unsafe { release(&raw mut *child) };
+        }
+    }
+}
+
 unsafe extern "C" fn release_schema(schema: *mut ArrowSchema) {
     // SAFETY: the interface has the consumer call it once, with a struct that was not released.
     let Some(schema) = (unsafe { schema.as_mut() }) else { return };
     if schema.release.take().is_none() {
         return;
     }
-    // SAFETY: `to_c` has made the private data of a box of this type.
-    let parts = unsafe { Box::from_raw(schema.private_data.cast::<SchemaParts>()) };
-    for child in parts.children {
-        // SAFETY: `to_c` has made each child of a box; the interface forbids to free one otherwise.
-        let mut child = unsafe { Box::from_raw(child) };
-        if let Some(release) = child.release {
-            // SAFETY: it was not released or moved away.
-            unsafe { release(&raw mut *child) };
-        }
-    }
+    // SAFETY: `to_c` has made the private data of a box of this type, and each child of a box.
+    unsafe { release_children(Box::from_raw(schema.private_data.cast::<SchemaParts>()).children) };
 }
 
 unsafe extern "C" fn release_array(array: *mut ArrowArray) {
@@ -189,16 +214,8 @@ unsafe extern "C" fn release_array(array: *mut ArrowArray) {
     if array.release.take().is_none() {
         return;
     }
-    // SAFETY: `into_c` has made the private data of a box of this type.
-    let parts = unsafe { Box::from_raw(array.private_data.cast::<ArrayParts>()) };
-    for child in parts.children {
-        // SAFETY: `into_c` has made each child of a box.
-        let mut child = unsafe { Box::from_raw(child) };
-        if let Some(release) = child.release {
-            // SAFETY: it was not released or moved away.
-            unsafe { release(&raw mut *child) };
-        }
-    }
+    // SAFETY: `into_c` has made the private data of a box of this type, and each child of a box.
+    unsafe { release_children(Box::from_raw(array.private_data.cast::<ArrayParts>()).children) };
 }
 
 impl ArrowSchema {
