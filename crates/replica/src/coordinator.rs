@@ -327,4 +327,12 @@ pub trait Coordinator: Send + Sync + 'static {
 
     /// Is ready after a time.
     fn sleep(&self, duration: Duration) -> Answer<()>;
+
+    /// Runs work where answers come in, so that no other thread has to be woken up between an answer
+    /// and what follows from it. The work must not block, since other answers wait meanwhile. Once
+    /// the future is dropped nothing of the work runs any more. It is ready when the work has ended,
+    /// or when nobody is left to run it.
+    fn beside_answers(&self, work: Answer<()>) -> Answer<()> {
+        work
+    }
 }

@@ -191,12 +191,6 @@ impl Driver {
         log_txn.is_none_or(|log_txn| log_txn == engine.newest_txn())
     }
 
-    /// The database has what is in the log up to this mark.
-    pub(crate) fn note_applied(&self, mark: Mark) {
-        self.replica.0.state.lock().point = Some(mark.point);
-        self.replica.0.marks.lock().push(mark);
-    }
-
     /// Ends the term, if there is one. `is_unknown`: the group under way may be in the log. Gives
     /// up what was not agreed on.
     pub(crate) fn end_term(&mut self, is_unknown: bool) {
@@ -406,7 +400,7 @@ impl Driver {
         // What is beyond the database's place has been applied, and what is before is not noted.
         let (txn, chain) = engine.chain();
         if log_txn == Some(txn) {
-            self.note_applied(Mark { txn, chain, point });
+            self.replica.note_applied(Mark { txn, chain, point });
         }
         Ok(())
     }

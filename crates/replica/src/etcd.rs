@@ -4,7 +4,8 @@
 //! any thread ── calls, watches ──► thread "etcd": a tokio runtime of one thread
 //!      ▲                             ├ link      one connection, to one member at a time
 //!      └── oneshot, inbox of a watch ┤ calls     a task each, with a time limit
-//!                                    └ watches   one stream for all watches
+//!                                    ├ watches   one stream for all watches
+//!                                    └ lent      work of others that goes on with each answer
 //! ```
 //! gRPC needs tokio, and Colibri has a runtime of its own. So tokio lives in one thread, and
 //! answers come back through futures that wake whoever polls them, wherever that is.
@@ -23,6 +24,7 @@
 //!    it did not take the request. Everything else without an answer is [`Failure::Unknown`].
 //! 3. The thread sleeps without a limit while there is no call and no change.
 
+mod lent;
 mod link;
 mod messages;
 mod requests;
@@ -240,5 +242,14 @@ impl Coordinator for Etcd {
         }));
         _ = self.commands.send(command);
         Box::pin(async move { _ = woken.await })
+    }
+
+    fn beside_answers(&self, work: Answer<()>) -> Answer<()> {
+        let (lent, work) = lent::lend(work);
+        let command = Command::Call(Box::new(move |_| {
+            tokio::spawn(work);
+        }));
+        _ = self.commands.send(command);
+        Box::pin(lent)
     }
 }

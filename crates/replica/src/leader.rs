@@ -10,8 +10,15 @@
 //!
 //! # The term
 //! One append is under way. What is proposed meanwhile goes into the next one, up to an entry's
-//! length, and commits that are expected are waited for (`gather`). An append without an answer is repeated, which changes nothing if it was done, until it
-//! is known or the node is not certain any more that it leads.
+//! length, and commits that are expected are waited for (`gather`). An append without an answer is
+//! repeated, which changes nothing if it was done, until it is known or the node is not certain any
+//! more that it leads.
+//!
+//! Appending runs where the answers of the service come in ([`Coordinator::beside_answers`]), so a
+//! commit wakes up two threads and not four: the one for the service, and its own. What may block,
+//! such as the steady point of a hand-over, is left to the driver's thread.
+//!
+//! [`Coordinator::beside_answers`]: crate::coordinator::Coordinator::beside_answers
 //!
 //! # The end
 //! - *Handed over*: no transaction begins, those that have begun end, all that was proposed is
@@ -25,10 +32,12 @@
 
 use std::future::{Future as _, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use colibri_storage::{Database as Engine, Error as EngineError, TxnId};
+use parking_lot::Mutex;
 
 use crate::append::{Appender, Outcome, Staged};
 use crate::backoff::Backoff;
@@ -39,6 +48,7 @@ use crate::group::{self, Packer};
 use crate::leadership::{Leadership, Resigned};
 use crate::marks::Mark;
 use crate::proposals::{HandOver, HandedOver, Proposals, Work};
+use crate::replica::Replica;
 use crate::upkeep::{beside, keep_up, publish};
 
 /// The pause between looks whether the transactions that have begun have ended.
@@ -54,6 +64,13 @@ pub enum TermEnd {
     /// The node is not certain to lead, and the service does not answer. The last group may be in
     /// the log.
     Lost,
+}
+
+/// Why nothing is appended any more, or for now.
+enum Paused {
+    Over(TermEnd),
+    /// Nothing is left to append, and the leadership is to be handed over.
+    HandOver(HandOver, Appender),
 }
 
 /// What became of a group.
@@ -120,21 +137,47 @@ impl Driver {
         proposals.open();
         begun();
         let replica = self.replica.clone();
-        let term = Term { driver: self, leadership, engine, proposals };
+        let term = Term { replica: replica.clone(), leadership: leadership.clone(), engine, proposals };
         Ok(beside(term.run(appender), keep_up(&replica, leadership.membership(), Some(leadership))).await)
     }
 }
 
-/// A term while transactions commit.
-struct Term<'a> {
-    driver: &'a Driver,
-    leadership: &'a Leadership,
+/// A term while transactions commit. Copies are of the same term.
+#[derive(Clone)]
+struct Term {
+    replica: Replica,
+    leadership: Leadership,
     engine: Engine,
     proposals: Proposals,
 }
 
-impl Term<'_> {
+impl Term {
     async fn run(self, mut appender: Appender) -> TermEnd {
+        loop {
+            match self.append_beside_answers(appender).await {
+                Paused::Over(end) => return end,
+                Paused::HandOver(hand_over, after) => match self.hand_over(&hand_over).await {
+                    Some(end) => return end,
+                    None => appender = after,
+                },
+            }
+        }
+    }
+
+    async fn append_beside_answers(&self, appender: Appender) -> Paused {
+        let paused = Arc::new(Mutex::new(None));
+        let (term, told) = (self.clone(), Arc::clone(&paused));
+        let work = Box::pin(async move {
+            let paused = term.append(appender).await;
+            *told.lock() = Some(paused);
+        });
+        self.leadership.cluster().coordinator().beside_answers(work).await;
+        // The thread for the service has ended: what it was doing is not known.
+        paused.lock().take().unwrap_or(Paused::Over(TermEnd::Lost))
+    }
+
+    /// Appends what is proposed. Never blocks.
+    async fn append(&self, mut appender: Appender) -> Paused {
         let bytes_max = appender.entry_bytes_max();
         let clock = self.leadership.cluster().coordinator().clone();
         let (mut gathering, mut packer) = (Gathering::default(), Packer::default());
@@ -150,15 +193,11 @@ impl Term<'_> {
                             gathering.appended(clock.now().since(began));
                             under_way = self.agree(&staged, last, &group);
                         }
-                        Settled::Never => return TermEnd::Fenced,
-                        Settled::Unknown => return TermEnd::Lost,
+                        Settled::Never => return Paused::Over(TermEnd::Fenced),
+                        Settled::Unknown => return Paused::Over(TermEnd::Lost),
                     }
                 }
-                Work::HandOver(hand_over) => {
-                    if let Some(end) = self.hand_over(&hand_over).await {
-                        return end;
-                    }
-                }
+                Work::HandOver(hand_over) => return Paused::HandOver(hand_over, appender),
             }
         }
     }
@@ -184,7 +223,7 @@ impl Term<'_> {
     fn agree(&self, staged: &Staged, last: TxnId, group: &[u8]) -> usize {
         let under_way = self.proposals.agreed(group.len());
         let chain = group::last_chain(group);
-        self.driver.note_applied(Mark { txn: last, chain, point: staged.end() });
+        self.replica.note_applied(Mark { txn: last, chain, point: staged.end() });
         // The engine was opened for this.
         _ = self.engine.agree(last);
         under_way
@@ -215,7 +254,7 @@ impl Term<'_> {
         // No transaction begins any more. When the writer's lock is free, none is left that could
         // commit.
         while let Err(EngineError::Busy) = self.engine.try_write() {
-            self.driver.sleep(WRITER_PAUSE).await;
+            self.leadership.cluster().coordinator().sleep(WRITER_PAUSE).await;
         }
         if self.proposals.under_way().0 > 0 {
             return None;
@@ -224,7 +263,7 @@ impl Term<'_> {
         if self.engine.newest_txn() == self.engine.readable_txn() {
             _ = self.engine.sync();
         }
-        _ = publish(&self.driver.replica, self.leadership.membership()).await;
+        _ = publish(&self.replica, self.leadership.membership()).await;
         let mut backoff = Backoff::default();
         loop {
             match self.leadership.resign(hand_over.successor.as_ref()).await {

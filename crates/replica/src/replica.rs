@@ -31,7 +31,7 @@ use crate::cluster::{Cluster, Error};
 use crate::entry::{Epoch, Point};
 use crate::lag::Lag;
 use crate::leadership::Leadership;
-use crate::marks::Marks;
+use crate::marks::{Mark, Marks};
 use crate::names::{Database, NodeId};
 use crate::proposals::{HandOver, HandedOver, Proposals};
 
@@ -173,6 +173,12 @@ pub(crate) struct State {
 }
 
 impl Replica {
+    /// The database has what is in the log up to this mark.
+    pub(crate) fn note_applied(&self, mark: Mark) {
+        self.0.state.lock().point = Some(mark.point);
+        self.0.marks.lock().push(mark);
+    }
+
     /// The name of the database.
     #[must_use]
     pub fn name(&self) -> &Database {

@@ -88,7 +88,7 @@ impl Database {
             }
             replaying.commit_replayed(behind)?;
         }
-        core.agreement()?.notify(false);
+        core.agreement()?.notify(core.shared.visible());
         Ok(())
     }
 

@@ -108,7 +108,8 @@ pub(crate) struct Agreement {
 
 #[derive(Default)]
 struct Waiting {
-    wakers: Vec<Waker>,
+    /// With the transaction that each of them waits for.
+    wakers: Vec<(TxnId, Waker)>,
     /// Nothing will be agreed on any more.
     failed: bool,
 }
@@ -143,14 +144,14 @@ impl Agreement {
         // Pairs with the load in `published`.
         self.agreed.fetch_max(agreed, Ordering::SeqCst);
         shared.raise_visible(TxnId(agreed).min(shared.newest()));
-        self.notify(false);
+        self.notify(shared.visible());
     }
 
     /// A transaction that was proposed has been published.
     pub(crate) fn published(&self, shared: &Shared, txn: TxnId) {
         if self.agreed.load(Ordering::SeqCst) >= txn.0 {
             shared.raise_visible(txn);
-            self.notify(false);
+            self.notify(txn);
         }
     }
 
@@ -166,20 +167,32 @@ impl Agreement {
         Ok(())
     }
 
-    /// Calls `waker` after the next agreement; `false` if there will be none.
-    pub(crate) fn wake_later(&self, waker: &Waker) -> bool {
+    /// Calls `waker` when a transaction is agreed on, or never will be; `false` if nothing will be any
+    /// more. The caller looks again afterwards: an agreement before the call wakes nobody.
+    pub(crate) fn wake_later(&self, txn: TxnId, waker: &Waker) -> bool {
         let mut waiting = self.waiting.lock();
-        waiting.wakers.push(waker.clone());
+        waiting.wakers.push((txn, waker.clone()));
         !waiting.failed
     }
 
-    /// Wakes all who wait, to check again.
-    pub(crate) fn notify(&self, failed: bool) {
+    /// Wakes those who wait for transactions up to this one, which is visible.
+    pub(crate) fn notify(&self, visible: TxnId) {
+        self.wake(|txn| txn <= visible, false);
+    }
+
+    /// Nothing will be agreed on any more: wakes all.
+    pub(crate) fn fail(&self) {
+        self.wake(|_| true, true);
+    }
+
+    fn wake(&self, is_over: impl Fn(TxnId) -> bool, failed: bool) {
         let mut waiting = self.waiting.lock();
         waiting.failed |= failed;
         self.changed.notify_all();
-        let wakers = std::mem::take(&mut waiting.wakers);
+        let all = std::mem::take(&mut waiting.wakers);
+        let (over, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|(txn, _)| is_over(*txn));
+        waiting.wakers = others;
         drop(waiting);
-        wakers.into_iter().for_each(Waker::wake);
+        over.into_iter().for_each(|(_, waker)| waker.wake());
     }
 }

@@ -415,7 +415,7 @@ impl Database {
     pub(crate) fn die(self) {
         self.0.core.give_up();
         if let Some(agreement) = &self.0.core.agreement {
-            agreement.notify(true);
+            agreement.fail();
         }
         // Other threads still run, and would wait for what this one holds.
         self.0.core.shared.release_of_this_thread();
@@ -694,7 +694,7 @@ impl Core {
         self.shared.poison();
         self.log.notify(true);
         if let Some(agreement) = &self.agreement {
-            agreement.notify(true);
+            agreement.fail();
         }
     }
 

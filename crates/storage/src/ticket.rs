@@ -84,7 +84,7 @@ impl Future for Ticket {
         }
         // A flush that ended after the check above has woken nobody, so check again.
         let more = match &core.agreement {
-            Some(agreement) => agreement.wake_later(context.waker()),
+            Some(agreement) => agreement.wake_later(self.txn, context.waker()),
             None => core.log.wake_later(context.waker()),
         };
         if self.is_durable() {
