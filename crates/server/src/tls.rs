@@ -3,7 +3,7 @@
 //! Not here: sockets. Bytes come in and go out through buffers of [`crate::link::Link`].
 
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use colibri_sql::cluster::Encryption;
@@ -223,7 +223,7 @@ impl Tls {
     }
 }
 
-/// A connection to another node of the cluster.
+/// A connection to another node of the cluster, or to an object store.
 pub(crate) type ClientStream = rustls::StreamOwned<rustls::ClientConnection, std::net::TcpStream>;
 
 /// Encrypts a connection to another node of the cluster. Any certificate is taken: whom it belongs
@@ -238,6 +238,44 @@ pub(crate) fn connect(mut stream: std::net::TcpStream) -> io::Result<(ClientStre
     }
     let binding = connection.peer_certificates().and_then(|chain| end_point(chain.first()?));
     Ok((rustls::StreamOwned::new(connection, stream), binding))
+}
+
+/// Where distributions keep the certificates of those whom they trust.
+const ROOTS: [&str; 3] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
+
+/// The list of those whose word is taken for the names of servers: `$SSL_CERT_FILE`, or the system's.
+pub(crate) fn trusted() -> Option<PathBuf> {
+    let given = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    given.or_else(|| ROOTS.iter().map(PathBuf::from).find(|file| file.exists()))
+}
+
+/// Encrypts a connection to a server of the world, whose certificate has to be for its name, and by
+/// somebody in a list (PEM).
+///
+/// # Errors
+/// If the list cannot be read, or the certificate is not valid, or both cannot agree.
+pub(crate) fn connect_to(mut stream: std::net::TcpStream, host: &str, trusted: &Path) -> io::Result<ClientStream> {
+    let mut connection = to_trusted(trusted, host)?;
+    while connection.is_handshaking() {
+        connection.complete_io(&mut stream)?;
+    }
+    Ok(rustls::StreamOwned::new(connection, stream))
+}
+
+fn to_trusted(file: &Path, host: &str) -> io::Result<ClientConnection> {
+    let unreadable = |error: pem::Error| io::Error::other(format!("{}: {error}", file.display()));
+    let mut roots = rustls::RootCertStore::empty();
+    let certificates = CertificateDer::pem_file_iter(file).map_err(unreadable)?;
+    // A list may have some that are too old to be understood.
+    roots.add_parsable_certificates(certificates.flatten());
+    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = rustls::pki_types::ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+    ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)
 }
 
 fn to_any_certificate() -> io::Result<ClientConnection> {

@@ -2,6 +2,8 @@
 //! time, or with damage; a node's own copy with damage.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -29,6 +31,30 @@ fn spoil(data: &Path, from: usize, to: usize) {
 fn base_of(node: &Node, base: &Path) {
     fs::create_dir_all(base.join("5")).unwrap();
     fs::copy(node.dir.join("replicas/5/data"), base.join("5/data")).unwrap();
+}
+
+/// A server of HTTP that has the files of a directory below `/birds/`, for who has the key. Gives its
+/// port.
+fn serve_files(dir: PathBuf) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut line = String::new();
+            BufReader::new(&stream).read_line(&mut line).unwrap();
+            let name = line.strip_prefix("GET /birds/").and_then(|rest| rest.strip_suffix("?key=7 HTTP/1.1\r\n"));
+            let answer = match name.map(|name| fs::read(dir.join(name))) {
+                Some(Ok(file)) => {
+                    [format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", file.len()).as_bytes(), &file].concat()
+                }
+                Some(Err(_)) => b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_vec(),
+                None => b"HTTP/1.1 403 Forbidden\r\nContent-Length: 6\r\n\r\nno key".to_vec(),
+            };
+            _ = stream.write_all(&answer);
+        }
+    });
+    port
 }
 
 /// Kept copies of the database, by the word behind its number.
@@ -80,6 +106,18 @@ fn a_base_is_taken_only_if_it_is_whole_and_of_this_database() {
     let from = format!("{}/5", dir("good").display());
     let line = good.log().lines().find(|line| line.contains(" copied ")).map(str::to_owned).unwrap();
     assert!(line.contains(&from), "{line}");
+    // From an object store; one that refuses is passed over.
+    let port = serve_files(dir("good"));
+    for (name, query, is_right) in [("n7", "?key=7", true), ("n8", "", false)] {
+        let store = format!("http://127.0.0.1:{port}/birds");
+        let node = etcd.node(name, &["--base", &format!("{store}{query}")]);
+        expect(&node, "postgres", ALL, &[&all]);
+        let log = node.log();
+        let from = format!("{store}/5/data");
+        assert_eq!(log.lines().any(|line| line.contains(" copied ") && line.contains(&from)), is_right, "{log}");
+        let refused = log.lines().any(|line| line.contains(" base_refused ") && line.contains("answers 403: no key"));
+        assert_eq!(refused, !is_right, "{log}");
+    }
     for (name, base, why) in [("n4", "spoilt", "it is damaged"), ("n5", "foreign", "it is of another cluster")] {
         let node = with_base(name, base);
         let log = node.log();
@@ -89,7 +127,12 @@ fn a_base_is_taken_only_if_it_is_whole_and_of_this_database() {
     }
 
     // What is wrong with the whole directory is said at the start.
-    for (base, why) in [(dir("nothing"), "is no directory"), (foreign.dir.clone(), "those of another cluster")] {
+    for (base, why) in [
+        (dir("nothing"), "is no directory"),
+        (foreign.dir.clone(), "those of another cluster"),
+        (PathBuf::from("s3://?"), "is no name of a bucket"),
+        (PathBuf::from("http://h:port/"), "is no http://HOST"),
+    ] {
         let address = format!("127.0.0.1:{}", free_port());
         let output = Command::new(env!("CARGO_BIN_EXE_colibri"))
             .arg("serve")

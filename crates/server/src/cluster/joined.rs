@@ -31,6 +31,7 @@ use crate::auth::scram;
 use crate::error::ServeError;
 use crate::log::Log;
 use crate::registry::{Stop, Why};
+use crate::replication::base::Base;
 use crate::replication::keeper::{Keeper, Surroundings};
 use crate::replication::records::{DATABASES, IDENTITY, Identity, Known, ROLES, SETTINGS, damaged};
 use crate::replication::{ClusterOptions, Joining, KnownDatabase, Listener, Replication};
@@ -125,13 +126,12 @@ pub(super) fn join(
     joining.join(identity, replicas(dir))
 }
 
-/// A directory of copies has to be there. Where it is known which cluster they are of, it has to be
-/// this one; of each copy, its history tells (`crate::replication::seed`).
+/// A directory of copies has to be there, and the address of a store to be one. Where it is known
+/// which cluster a directory is of, it has to be this one; of each copy, its history tells
+/// (`crate::replication::seed`).
 fn check_base(base: &Path, identity: &Identity) -> Result<()> {
-    if !base.is_dir() {
-        let message = format!("--base: {} is no directory", base.display());
-        return Err(Error::new(SqlState::BAD_PARAMETER, message));
-    }
+    let found = Base::of(base).map_err(|why| Error::new(SqlState::BAD_PARAMETER, format!("--base: {why}")))?;
+    let Base::Dir(base) = found else { return Ok(()) };
     let records = [base.join("cluster"), base.join("../cluster")].into_iter().find(|dir| dir.join("data").exists());
     let Some((other, _)) = records.map(|dir| Records::membership(&dir)).transpose()?.flatten() else { return Ok(()) };
     if Identity::read(&other)?.id == identity.id {

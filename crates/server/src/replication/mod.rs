@@ -12,7 +12,8 @@
 //! | `keeper` | one database: opening, following, leading, closing |
 //! | `records` | what the nodes share besides databases |
 //! | `homes` | which node should lead a database, and moving leaders there |
-//! | `seed` | copying a database from another node |
+//! | `seed` | copying a database from another node, or from a base |
+//! | `base`, `object_store`, `sign` | where copies are that no node has to send: a directory, or a store that speaks HTTP or S3 |
 //! | `peer`, `answer` | what nodes ask each other: as who asks, as who answers |
 //! | `gate` | who is in a transaction, so that the leadership is handed over between transactions |
 //! | `relay`, `forwarded` | a client's connection that another node serves: at the node that has the client, and at the other one |
@@ -25,15 +26,18 @@
 //! - While no database is open, the keepalives of the lease are the only traffic.
 
 pub(crate) mod answer;
+pub(crate) mod base;
 pub(crate) mod forwarded;
 pub(crate) mod gate;
 mod homes;
 pub(crate) mod keeper;
 pub(crate) mod measure;
+mod object_store;
 pub(crate) mod peer;
 pub(crate) mod records;
 pub(crate) mod relay;
 mod seed;
+mod sign;
 pub(crate) mod status;
 pub(crate) mod wait;
 
@@ -52,6 +56,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::error::ServeError;
 use crate::log::Log;
+use base::Base;
 use keeper::Keeper;
 use records::{Identity, SharedRecords};
 use wait::{Either, Signal, block_on, race};
@@ -74,8 +79,8 @@ pub struct ClusterOptions {
     /// Where clients and other nodes reach this server, HOST:PORT. Unless it is given, where it
     /// listens.
     pub advertise: Option<String>,
-    /// A directory with copies of databases, each in one named after its number, which are tried
-    /// before other nodes are asked.
+    /// A directory with copies of databases, each in one named after its number, or the address of
+    /// such a place in an object store. They are tried before other nodes are asked.
     pub base: Option<PathBuf>,
     /// How long the node's lease lives without it: about as long as others wait for a dead leader.
     pub lease: Duration,
@@ -121,7 +126,7 @@ pub(crate) struct Replication {
     pub(crate) log: Log,
     /// Where copies of databases are.
     dir: PathBuf,
-    base: Option<PathBuf>,
+    base: Option<Base>,
     join: JoinOptions,
     quota_bytes: u64,
     membership: RwLock<Membership>,
@@ -241,7 +246,7 @@ impl Joining {
             secret,
             log: self.log,
             dir,
-            base: self.options.base,
+            base: self.options.base.as_deref().map(Base::of).transpose().map_err(cluster_error)?,
             join: JoinOptions { replace: Replace::Itself, ..options },
             quota_bytes: self.quota_bytes,
             membership: RwLock::new(membership),

@@ -24,6 +24,7 @@ use colibri_storage::Options;
 use parking_lot::Mutex;
 
 use super::Replication;
+use super::base::Base;
 use super::keeper::remove_dir;
 use super::peer::{self, SharedAnswer, What};
 
@@ -76,17 +77,15 @@ pub(crate) async fn copy_from_any(
     });
     let mut whys = Vec::new();
     if let Some(base) = &node.base {
-        // That of a node has them one deeper.
-        let base = if replicas_of(base).is_dir() { replicas_of(base) } else { base.clone() };
-        let from = base.join(oid.to_string());
-        if from.join("data").exists() {
-            match copy_from_dir(node, db, &from, &node.path_of(oid), old).await {
-                Ok(()) => return Ok(from.display().to_string()),
-                Err(error) => {
-                    let fields: [(&str, &dyn std::fmt::Display); 2] = [("base", &from.display()), ("error", &error)];
-                    node.log.error("base_refused", &fields);
-                    whys.push(format!("{}: {error}", from.display()));
-                }
+        match copy_from_base(node, db, (base, oid), &node.path_of(oid), old).await {
+            Ok(Some(from)) => return Ok(from),
+            Ok(None) => {}
+            Err(error) => {
+                let place = base.shown();
+                let fields: [(&str, &dyn std::fmt::Display); 3] =
+                    [("base", &place), ("database", &oid), ("error", &error)];
+                node.log.error("base_refused", &fields);
+                whys.push(format!("{place}: {error}"));
             }
         }
     }
@@ -97,10 +96,6 @@ pub(crate) async fn copy_from_any(
         }
     }
     Err(if whys.is_empty() { "no other node is there".to_owned() } else { whys.join("; ") })
-}
-
-fn replicas_of(dir: &Path) -> PathBuf {
-    dir.join("replicas")
 }
 
 /// Copies a database from a node, to where the database is to be.
@@ -114,24 +109,37 @@ fn copy_from(address: &str, secret: &[u8; 32], oid: u32, path: &Path, old: Old) 
     finish(taken, &copying, path, old)
 }
 
-/// Takes a database from a directory that has a copy: one of a node that was closed, or one that a
-/// file system has made. The copy is verified: all checksums, and that it is a state of the log.
-async fn copy_from_dir(node: &Replication, db: &Database, from: &Path, path: &Path, old: Old) -> io::Result<()> {
+/// Takes a database from where a copy is: that of a node that was closed, or one that a file system
+/// has made. The copy is verified: all checksums, and that it is a state of the log. Gives from where,
+/// if there is one.
+async fn copy_from_base(
+    node: &Replication,
+    db: &Database,
+    (base, oid): (&Base, u32),
+    path: &Path,
+    old: Old,
+) -> io::Result<Option<String>> {
     let copying = begin(path)?;
-    let taken = match take_verified(from, &copying) {
-        Ok(last) => match node.cluster.locate(db, last).await {
-            Ok(located) => expect_fits(located, last),
+    let taken = fs::create_dir_all(&copying).and_then(|()| base.take(oid, &copying.join("data")));
+    let Some(from) = taken.transpose() else {
+        fs::remove_dir_all(&copying)?;
+        return Ok(None);
+    };
+    let taken = match from.and_then(|from| Ok((from, verify(&copying)?))) {
+        Ok((from, last)) => match node.cluster.locate(db, last).await {
+            Ok(located) => expect_fits(located, last).map(|()| from),
             Err(error) => Err(io::Error::other(error)),
         },
         Err(error) => Err(error),
     };
-    finish(taken, &copying, path, old)
+    match taken {
+        Ok(from) => finish(Ok(()), &copying, path, old).map(|()| Some(from)),
+        Err(error) => finish(Err(error), &copying, path, old).map(|()| None),
+    }
 }
 
-/// Copies a database's file and verifies the copy. Gives its last commit.
-fn take_verified(from: &Path, copying: &Path) -> io::Result<CommitId> {
-    fs::create_dir_all(copying)?;
-    fs::copy(from.join("data"), copying.join("data"))?;
+/// Verifies a copy. Gives its last commit.
+fn verify(copying: &Path) -> io::Result<CommitId> {
     let last = {
         let options = Options::new().read_only(true).create(false);
         let database = colibri_storage::Database::open(copying, &options).map_err(io::Error::other)?;
@@ -295,7 +303,7 @@ mod tests {
     #[test]
     fn a_base_is_taken_only_if_all_of_it_can_be_read() {
         let dir = tempfile::tempdir().unwrap();
-        let from = dir.path().join("from");
+        let from = dir.path().join("replicas/5");
         let last = {
             let database = colibri_storage::Database::open(&from, &Options::new()).unwrap();
             let mut txn = database.write().unwrap();
@@ -310,17 +318,25 @@ mod tests {
             CommitId { txn: txn.0, chain }
         };
         let copying = dir.path().join("5.copying");
-        assert_eq!(take_verified(&from, &copying).unwrap(), last);
+        let take_verified = |number: u32| {
+            fs::create_dir_all(&copying).unwrap();
+            let base = Base::of(dir.path()).unwrap();
+            base.take(number, &copying.join("data")).unwrap().expect("it is there");
+            verify(&copying)
+        };
+        assert_eq!(take_verified(5).unwrap(), last);
         assert_eq!(fs::read_dir(&copying).unwrap().count(), 1, "nothing of opening it is left");
         let mut bytes = fs::read(from.join("data")).unwrap();
         let at = bytes.len() / 2;
         bytes[at..at + 64].fill(0x5a);
         fs::write(from.join("data"), bytes).unwrap();
         fs::remove_dir_all(&copying).unwrap();
-        let error = take_verified(&from, &copying).unwrap_err();
+        let error = take_verified(5).unwrap_err();
         assert!(error.to_string().contains("damaged"), "{error}");
         fs::write(from.join("data"), b"no database").unwrap();
-        assert!(take_verified(&from, &copying).is_err());
+        assert!(take_verified(5).is_err());
+        assert_eq!(Base::of(dir.path()).unwrap().take(6, &copying.join("data")).unwrap(), None);
+        assert!(Base::of(&from.join("data")).is_err(), "no directory");
     }
 
     #[test]
