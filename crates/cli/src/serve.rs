@@ -95,15 +95,16 @@ pub(crate) struct ServeArgs {
     /// Where clients and other nodes reach this server, HOST:PORT [default: where it listens]
     #[arg(long, value_name = "ADDR", requires = "cluster")]
     advertise: Option<String>,
-    /// Directory with copies of databases, each in one named after its number, to begin with
-    #[arg(long, value_name = "DIR", requires = "cluster")]
+    /// Directory with copies of databases to begin with, each in one named after its number; or the
+    /// address of an object store: s3://BUCKET/PREFIX, https://HOST/PATH
+    #[arg(long, value_name = "DIR|URL", requires = "cluster")]
     base: Option<PathBuf>,
     /// Have sessions that write on a standby go on at the leader of their database, unless they set
     /// colibri.forward to off
     #[arg(long, requires = "cluster")]
     forward_writes: bool,
     /// How long others wait for this node when it is silent, before they lead its databases
-    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = duration, requires = "cluster")]
+    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = lease, requires = "cluster")]
     lease: Duration,
 }
 
@@ -129,6 +130,16 @@ pub(crate) fn duration(text: &str) -> std::result::Result<Duration, String> {
         _ => return Err(bad()),
     };
     number.checked_mul(unit_ms).map(Duration::from_millis).ok_or_else(bad)
+}
+
+/// How long a lease lives. A shorter one ends with each pause of the network or of etcd; with a longer
+/// one nobody would follow a dead leader.
+fn lease(text: &str) -> std::result::Result<Duration, String> {
+    let lives = duration(text)?;
+    match (Duration::from_secs(1)..=Duration::from_secs(600)).contains(&lives) {
+        true => Ok(lives),
+        false => Err("a lease lives from 1s to 10m".to_owned()),
+    }
 }
 
 /// A directory that a server can have: its own, an empty one, or none yet.
@@ -190,6 +201,16 @@ mod tests {
         assert_eq!(duration("5m").unwrap(), Duration::from_secs(300));
         for wrong in ["", "5", "m", "-5m", "5y", "1.5h", "99999999999999999999s"] {
             assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_lease_is_neither_a_moment_nor_a_day() {
+        for lives in ["1s", "4s", "10m", "1500ms"] {
+            assert_eq!(lease(lives), duration(lives));
+        }
+        for wrong in ["0s", "999ms", "11m", "1d", "4"] {
+            assert!(lease(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -373,6 +373,14 @@ fn make(site: &mut Site, fault: Fault, at: usize, time: Duration) {
             site.set_clock(at, 0);
         }
         Fault::ClockAhead => {
+            // A lease that the fault before has ended may be missed only now.
+            std::thread::sleep(LEASE * 2);
+            until("all nodes are members", MENDED_MAX, || {
+                let status: serde_json::Value =
+                    serde_json::from_str(&site.administer(&["status", "--json"])?).ok()?;
+                let is_there = |node: &&serde_json::Value| node["trouble"].is_null();
+                (status["nodes"].as_array()?.iter().filter(is_there).count() == MACHINES).then_some(())
+            });
             let before = site.logs().matches(" lease_lost ").count();
             site.set_clock(at, 3_600);
             std::thread::sleep(time + LEASE);

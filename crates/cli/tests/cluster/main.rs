@@ -104,7 +104,10 @@ fn a_standby_shows_what_the_leader_commits_and_refuses_to_write() {
     writer.rows("SELECT setval('t_id_seq', 1000)");
     expect(standby, "postgres", "SELECT last_value FROM t_id_seq", &["1000"]);
     assert_ne!(last, ["1000"]);
-    assert_eq!(reader.code("SET colibri.read_after = 'nonsense'; SELECT 1"), "22023");
+    assert_eq!(reader.code("SET colibri.read_after = 'nonsense'"), "22023", "and not with the next statement");
+    assert_eq!(reader.rows("SELECT 1"), ["1"]);
+    reader.rows("SET colibri.read_after = '1/1'");
+    assert_eq!(reader.code("SELECT 1"), "22023", "of another database");
     reader.rows("RESET colibri.read_after");
     assert_eq!(reader.rows("SELECT 1"), ["1"]);
 }

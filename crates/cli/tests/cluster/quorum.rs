@@ -59,6 +59,9 @@ fn without_a_quorum_nothing_is_read_that_was_not_asked_for_and_all_say_why() {
     for client in &mut asked {
         assert_eq!(client.rows("SELECT x FROM t ORDER BY x"), ["1", "2"]);
     }
+    // Nobody is told that this is the leader, so that clients go on to the next node.
+    assert_eq!(leader.try_connect("postgres").err().as_deref(), Some("57P03"));
+    assert_eq!(reads_agreed(leader).rows("SELECT x FROM t ORDER BY x"), ["1", "2"]);
     let began = Instant::now();
     let told = writer.run("INSERT INTO t VALUES (3)").unwrap_err();
     assert_eq!(told.code, "57P03", "nothing was sent to the log: {told:?}");

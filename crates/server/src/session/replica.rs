@@ -81,7 +81,7 @@ impl Client {
             }
             if Instant::now() >= until {
                 let message = "the server does not certainly lead the database: there may be newer commits elsewhere";
-                let hint = "Connect again. SET colibri.reads = agreed shows the last state that was agreed on instead.";
+                let hint = "Connect again; with options=-c colibri.reads=agreed the last state that was agreed on is shown instead.";
                 return self.not_current(Error::new(CANNOT_CONNECT_NOW, message).hint(hint));
             }
             sleep(LOOK).await;

@@ -42,6 +42,8 @@ pub(super) enum Kind {
     Role,
     /// A mode of the current transaction, which the session sets.
     Mode,
+    /// What `colibri_commit_token()` gives, or nothing.
+    CommitToken,
     /// Cannot be set.
     Fixed,
     /// Cannot be set, and is missing without a server.
@@ -112,7 +114,7 @@ pub(super) const KNOWN: &[Known] = &[
     known("colibri.columns", "on", Kind::Bool),
     known("colibri.forward", "off", Kind::Bool),
     known("colibri.priority", "user", Kind::OneOf(&["user", "batch"], &[])),
-    known("colibri.read_after", "", Kind::Text),
+    known("colibri.read_after", "", Kind::CommitToken),
     known("colibri.reads", "current", Kind::OneOf(&["current", "agreed"], &[])),
     known("commit_delay", "0", Kind::Integer(0, 100000, Unit::None)).superuser(),
     known("commit_siblings", "5", Kind::Integer(0, 1000, Unit::None)),

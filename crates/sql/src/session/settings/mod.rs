@@ -13,6 +13,7 @@
 //! no error.
 
 mod known;
+mod read_after;
 mod shared_map;
 mod value;
 
@@ -29,6 +30,7 @@ use crate::surroundings::{Names as _, SearchPath};
 use known::{KNOWN, Kind, Known};
 use shared_map::SharedMap;
 
+pub(crate) use read_after::ReadAfter;
 pub(crate) use value::{names, parse_bool};
 
 /// The cost of resolving a name of the search path, in units of [`pulse`].
@@ -58,31 +60,6 @@ pub(crate) struct Around<'a> {
     pub(crate) session_user: &'a str,
     /// Whether another machine leads the database.
     pub(crate) is_standby: bool,
-}
-
-/// What `colibri.read_after` says.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum ReadAfter {
-    /// Nothing.
-    #[default]
-    None,
-    /// Reads have to see this transaction of this database.
-    Txn { database: u32, txn: u64 },
-    /// It is no token.
-    Unknown,
-}
-
-impl ReadAfter {
-    fn of(token: &str) -> Self {
-        let parts = token.split_once('/');
-        let numbers =
-            parts.and_then(|(database, txn)| Some((database.parse().ok()?, u64::from_str_radix(txn, 16).ok()?)));
-        match numbers {
-            _ if token.is_empty() => Self::None,
-            Some((database, txn)) => Self::Txn { database, txn },
-            None => Self::Unknown,
-        }
-    }
 }
 
 /// The modes of a transaction, as SET TRANSACTION names them.

@@ -11,6 +11,7 @@ use colibri_types::{
 };
 
 use super::known::{Kind, Known, Unit};
+use super::read_after::ReadAfter;
 
 fn invalid(known: &Known, value: &str) -> Error {
     let message = format!("invalid value for parameter \"{}\": \"{value}\"", known.shown);
@@ -61,6 +62,11 @@ pub(super) fn usual(known: &Known, value: &str) -> Result<String> {
             Err(ZoneFault::Invalid(Some(detail))) => return Err(invalid(known, value).detail(detail)),
             Err(ZoneFault::Interval(error)) => return Err(error),
         },
+        Kind::CommitToken if ReadAfter::of(value) == ReadAfter::Unknown => {
+            let hint = "SELECT colibri_commit_token() gives the token of a session's last commit.";
+            return Err(invalid(known, value).hint(hint));
+        }
+        Kind::CommitToken => value.to_owned(),
         Kind::Fixed | Kind::OfServer => {
             let of_start =
                 ["listen_addresses", "max_connections", "max_prepared_transactions", "port", "unix_socket_directories"];
@@ -445,6 +451,16 @@ mod tests {
         match usual(known, value) {
             Ok(kept) => show(known, &kept),
             Err(error) => error.state().0.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_token_of_a_commit_is_two_numbers_or_nothing() {
+        for token in ["", "5/1", "16384/ffffffffffffffff"] {
+            assert_eq!(shown("colibri.read_after", token), token);
+        }
+        for wrong in ["5", "/", "5/", "/1", "5/g", "-1/1", "4294967296/1", "5/10000000000000000", "5/1/1", " "] {
+            assert_eq!(shown("colibri.read_after", wrong), "22023", "{wrong}");
         }
     }
 
