@@ -376,8 +376,7 @@ fn make(site: &mut Site, fault: Fault, at: usize, time: Duration) {
             // A lease that the fault before has ended may be missed only now.
             std::thread::sleep(LEASE * 2);
             until("all nodes are members", MENDED_MAX, || {
-                let status: serde_json::Value =
-                    serde_json::from_str(&site.administer(&["status", "--json"])?).ok()?;
+                let status: serde_json::Value = serde_json::from_str(&site.administer(&["status", "--json"])?).ok()?;
                 let is_there = |node: &&serde_json::Value| node["trouble"].is_null();
                 (status["nodes"].as_array()?.iter().filter(is_there).count() == MACHINES).then_some(())
             });
