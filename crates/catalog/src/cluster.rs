@@ -59,6 +59,19 @@ pub struct NewDatabase {
     pub allow_connections: bool,
     /// Its locale; `None` is `C`.
     pub locale: Option<DatabaseLocale>,
+    /// Whether all who may make databases may make one after its model.
+    pub is_template: bool,
+    /// The database after whose model it is made; `None` for an empty one.
+    pub template: Option<Template>,
+}
+
+/// The model of a new database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    /// Its name.
+    pub name: CompactString,
+    /// Whether the new database is a copy in a file of its own, and not a branch in the model's file.
+    pub copies: bool,
 }
 
 /// The locale of a database.
@@ -79,7 +92,7 @@ impl NewDatabase {
     /// A database that allows connections, without a limit of its own.
     #[must_use]
     pub fn of(owner: RoleId) -> Self {
-        Self { owner, connection_limit: -1, allow_connections: true, locale: None }
+        Self { owner, connection_limit: -1, allow_connections: true, locale: None, is_template: false, template: None }
     }
 }
 
@@ -94,11 +107,21 @@ pub trait Cluster: Send + Sync {
     /// Bytes of a database's file; 0 if there is none.
     fn database_bytes(&self, name: &str) -> u64;
 
-    /// Makes an empty database. It is durable on return, with all properties of `how`.
+    /// Makes a database, empty or after the model of another one as that was committed last. It is
+    /// durable on return, with all properties of `how`. It has the locale of its model.
     ///
     /// # Errors
-    /// 42P04 if there is one of that name, 42602 if the name cannot be one; of the disk.
+    /// 42P04 if there is one of that name, 42602 if the name cannot be one, 3D000 if there is no such
+    /// model, 55006 if transactions are prepared in it; of the disk.
     fn create_database(&self, name: &str, how: NewDatabase) -> Result<()>;
+
+    /// Gives a database what another one in the same file has at this moment: its changes are thrown
+    /// away. With `force` sessions connected to it are ended first; waits as
+    /// [`Cluster::drop_database`] does.
+    ///
+    /// # Errors
+    /// 3D000 if there is none, 55000 if they are not in one file, 55006, 57014 as below; of the disk.
+    fn reset_database(&self, name: &str, to: &str, force: bool, cancel: &AtomicBool) -> Result<()>;
 
     /// Drops a database; with `force` sessions connected to it are ended first. Sessions that are
     /// about to end are waited for, up to a few seconds, until `cancel` is set.
@@ -198,6 +221,9 @@ pub struct DatabaseInfo {
     /// Its locale; `None` is `C`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locale: Option<DatabaseLocale>,
+    /// Whether all who may make databases may make one after its model.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_template: bool,
 }
 
 /// How a connection is encrypted, in OpenSSL's words.

@@ -15,8 +15,8 @@ use crate::number::grouped;
 /// List the branches of a database, or make, reset or drop one
 ///
 /// A branch starts as another one is and shares with it what neither has changed, so making one
-/// takes a few pages, whatever the size. Branches are those of the engine: SQL and `serve` use the
-/// main one.
+/// takes a few pages, whatever the size. Branches are those of the engine: `colibri sql` uses the main
+/// one, and a server makes one for `CREATE DATABASE … TEMPLATE …`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  colibri branch birds trial\n  colibri branch birds trial-2 --from trial\n  \
                         colibri diff birds main trial\n  colibri branch birds trial --drop")]

@@ -86,6 +86,10 @@ pub(crate) struct ServeArgs {
     /// How long a database stays open after the last session
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     database_keep: Duration,
+    /// Make a database that a client asks for and that is not there after the model of this one, as a
+    /// branch of it, and drop it when its last connection ends: for tests
+    #[arg(long, value_name = "TEMPLATE", conflicts_with = "cluster")]
+    ephemeral: Option<String>,
     /// Be a node of the cluster of this name in this etcd: its servers have copies of all databases
     #[arg(long, value_name = "etcd://HOST:PORT,…/NAME")]
     cluster: Option<String>,
@@ -182,6 +186,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<()> {
     options.slow_statement = args.log_slow;
     options.grace = args.grace;
     options.database_keep = args.database_keep;
+    options.ephemeral = args.ephemeral;
     let (node, advertise, base, lease) = (args.node, args.advertise, args.base, args.lease);
     options.cluster = args.cluster.map(|address| ClusterOptions { address, node, advertise, base, lease });
     options.forward_writes = args.forward_writes;

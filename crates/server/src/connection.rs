@@ -190,6 +190,11 @@ async fn log_in(
     if shared.is_ending() {
         return Err(Error::new(CANNOT_CONNECT_NOW, "the database system is shutting down").into());
     }
+    // Held until the session has a lease.
+    let _asked = match &shared.options.ephemeral {
+        Some(template) => Some(shared.directory.ask_for(&wanted.database, &wanted.user, template).await?),
+        None => None,
+    };
     let cluster: Arc<dyn Cluster> = Arc::clone(&shared.directory) as _;
     let (_, info) = cluster::admit(&*cluster, &wanted.user, &wanted.database)?;
     let membership = admit(shared, link.ends(), &wanted, &info, is_superuser)?;

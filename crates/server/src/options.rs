@@ -65,6 +65,9 @@ pub struct Options {
     /// In a cluster: sessions that write go on at the leader of their database, where another node
     /// is. Sessions choose otherwise by `colibri.forward`.
     pub forward_writes: bool,
+    /// The database after whose model one is made that a client asks for and that is not there. It
+    /// goes with its last connection. None unless it is given, and none in a cluster.
+    pub ephemeral: Option<String>,
 }
 
 impl Options {
@@ -95,6 +98,7 @@ impl Options {
             message_bytes_max: 256 << 20,
             cluster: None,
             forward_writes: false,
+            ephemeral: None,
         }
     }
 }

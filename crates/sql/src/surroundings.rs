@@ -137,6 +137,7 @@ impl Surroundings {
                 acl: None,
                 comment: None,
                 locale: engine.database_locale(),
+                is_template: false,
             }],
             (None, None) => Vec::new(),
         }

@@ -3,6 +3,7 @@
 //! ```text
 //! CREATE DATABASE name [WITH] option [=] value …
 //! ALTER DATABASE name {RENAME TO name | OWNER TO role | {SET|RESET} … | [WITH] option [=] value …}
+//! ALTER DATABASE name RESET TO name [[WITH] (FORCE)]
 //! DROP DATABASE [IF EXISTS] name [[WITH] (FORCE)]
 //! ```
 
@@ -53,6 +54,10 @@ impl Parser<'_> {
             let object = Object { kind: ObjectKind::Database, name: vec![name] };
             return Ok(Admin::Owner { object, if_exists: false, to: self.role_name()? });
         }
+        if self.eat_all(&[K::Reset, K::To]) {
+            let to = self.folded()?;
+            return Ok(Admin::ResetDatabase { name, to, force: self.with_force()? });
+        }
         if self.are_next(&[K::Set, K::Tablespace]) {
             let token = self.next();
             return Err(self.refuse_statement(token, "another tablespace"));
@@ -78,13 +83,18 @@ impl Parser<'_> {
     pub(crate) fn drop_database(&mut self) -> Result<Admin> {
         let if_exists = self.if_exists()?;
         let name = self.folded()?;
+        Ok(Admin::DropDatabase { name, if_exists, force: self.with_force()? })
+    }
+
+    /// `[[WITH] (FORCE)]`, and whether it is there.
+    fn with_force(&mut self) -> Result<bool> {
         self.eat(K::With);
         let force = self.eat_kind(Kind::LeftParen);
         if force {
             self.expect(K::Force)?;
             self.expect_kind(Kind::RightParen)?;
         }
-        Ok(Admin::DropDatabase { name, if_exists, force })
+        Ok(force)
     }
 
     /// An option, with the word for it, if one comes next.

@@ -280,6 +280,9 @@ fn statements_about_roles_and_upkeep_are_read_in_whichever_order_their_options_c
         "ALTER USER alice SET TIME ZONE INTERVAL '+01:00' HOUR TO MINUTE",
         "ALTER DATABASE d SET search_path FROM CURRENT",
         "ALTER DATABASE d RESET ALL",
+        "ALTER DATABASE d RESET TO e",
+        "ALTER DATABASE d RESET TO e WITH (FORCE)",
+        "CREATE DATABASE d TEMPLATE e STRATEGY = file_copy IS_TEMPLATE true",
         "VACUUM (ANALYZE, VERBOSE) t, u (a, b)",
         "VACUUM FULL FREEZE t",
         "REINDEX TABLE CONCURRENTLY t",
@@ -298,6 +301,8 @@ fn statements_about_roles_and_upkeep_are_read_in_whichever_order_their_options_c
         "GRANT SELECT ON t",
         "GRANT ALL TO a",
         "DROP DATABASE d WITH (FORCE",
+        "ALTER DATABASE d RESET TO",
+        "ALTER DATABASE d RESET TO e f",
         "LOCK t IN NO MODE",
         "VACUUM (",
         "NOTIFY x y",
@@ -326,6 +331,7 @@ fn types_and_extensions_are_made_changed_and_dropped() {
     for text in [
         "CREATE TYPE s.mood AS ENUM ()",
         "CREATE TYPE \"Mood\" AS ENUM ('a', E'b')",
+        "CREATE TYPE r AS RANGE (subtype = int)",
         "ALTER TYPE mood RENAME VALUE 'a' TO 'b'",
         "ALTER TYPE mood RENAME TO feeling",
         "ALTER TYPE mood SET SCHEMA s",
@@ -347,7 +353,7 @@ fn types_and_extensions_are_made_changed_and_dropped() {
     wrong("CREATE TYPE mood AS ENUM (a)", "syntax error at or near \"a\"", 27);
     wrong("CREATE TYPE mood AS ENUM ('a',)", "syntax error at or near \")\"", 31);
     wrong("ALTER TYPE mood ADD VALUE b", "syntax error at or near \"b\"", 27);
-    let unknown = "CREATE TYPE r AS RANGE (subtype = int)";
+    let unknown = "CREATE TYPE r (INPUT = read, OUTPUT = write)";
     assert_eq!(parse(unknown).expect_err(unknown).state().0, "0A000");
 }
 

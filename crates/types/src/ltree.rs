@@ -55,10 +55,14 @@ pub fn check_path(text: &str) -> Result<()> {
     }
     let mut position = 0;
     for (at, label) in text.split('.').enumerate() {
-        pulse::work(label.len())?;
+        pulse::work(1)?;
         position += usize::from(at > 0);
         for c in label.chars() {
             position += 1;
+            // A label may be as long as the text.
+            if position % CHARS_AT_ONCE == 0 {
+                pulse::work(CHARS_AT_ONCE)?;
+            }
             if !is_label_char(c) {
                 return Err(syntax_error("ltree", position));
             }
@@ -71,6 +75,9 @@ pub fn check_path(text: &str) -> Result<()> {
     }
     Ok(())
 }
+
+/// So many characters are looked at between two chances for others.
+const CHARS_AT_ONCE: usize = 4_096;
 
 /// Reads a path or a pattern: the text in the form that it is shown in.
 ///

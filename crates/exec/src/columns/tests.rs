@@ -61,7 +61,7 @@ impl Maker {
 #[test]
 fn random_groupings_in_slices_and_short_of_memory_give_what_rows_give() {
     let (mut on_vectors, mut failed) = (0, 0);
-    for seed in 0..600 {
+    for seed in 0..750 {
         let mut maker = Maker(fastrand::Rng::with_seed(seed));
         let mut txn = MemoryTxn::default();
         let of = Arc::new(table(100, "t", 3, 1));

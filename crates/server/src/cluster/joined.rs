@@ -159,8 +159,14 @@ fn form(
     // Before the service has it: a start after a crash knows the cluster as its own.
     records.write_identity(&identity, joining.node())?;
     let mut databases = loaded.databases.clone();
+    if let Some(record) = databases.all.iter().find(|record| record.branch.is_some()) {
+        let message = format!("a cluster with database \"{}\", which is a branch of another one", record.info.name);
+        let hint =
+            "Copy it first, on a server without --cluster: CREATE DATABASE ... TEMPLATE ... STRATEGY = file_copy.";
+        return Err(Error::unsupported(message).hint(hint).into());
+    }
     for record in &mut databases.all {
-        if dir.join("databases").join(&record.info.name).join("data").exists() {
+        if dir.join("databases").join(record.directory()).join("data").exists() {
             record.origin = Some(joining.node().to_owned());
         }
     }
@@ -179,7 +185,7 @@ fn take_in(dir: &Path, databases: &Databases, node: &str) -> Result<()> {
     let to = replicas(dir);
     make_dir(&to).map_err(io_error("cannot make", &to))?;
     for record in databases.all.iter().filter(|record| record.origin.as_deref() == Some(node)) {
-        let from = dir.join("databases").join(&record.info.name);
+        let from = dir.join("databases").join(record.directory());
         let to = to.join(record.info.oid.to_string());
         if from.join("data").exists() && !to.exists() {
             fs::rename(&from, &to).map_err(io_error("cannot rename", &from))?;

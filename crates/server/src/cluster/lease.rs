@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use colibri_runtime::{Handle, Pool, sleep_until};
-use colibri_sql::{CompactString, DirectoryLock, Engine, Error, InSql as _, Result, SqlState};
-use colibri_storage::Database;
+use colibri_sql::{CompactString, Engine, Error, Result, SqlState};
 use parking_lot::{Mutex, MutexGuard};
 
+use super::files::FileUse;
 use super::{Directory, IN_USE, no_such_database};
 use crate::replication::keeper::{Hidden, Keeper, Place};
 
@@ -44,7 +44,7 @@ struct Opened {
 struct Open {
     engine: Arc<Engine>,
     /// In a cluster the keeper has it.
-    lock: Option<DirectoryLock>,
+    file: Option<FileUse>,
 }
 
 /// The right to use an open database.
@@ -81,6 +81,21 @@ impl Slot {
 
     pub(crate) fn name(&self) -> &CompactString {
         &self.name
+    }
+
+    /// Keeps the database from being closed or dropped, until [`Slot::let_go`]. False if it was
+    /// dropped. Waits while it is being opened or dropped.
+    pub(super) fn hold(&self) -> bool {
+        let opened = self.opened.lock();
+        if !opened.is_gone {
+            self.leases.fetch_add(1, Ordering::AcqRel);
+        }
+        !opened.is_gone
+    }
+
+    /// Ends [`Slot::hold`]: whether nobody uses the database now.
+    pub(super) fn let_go(&self) -> bool {
+        self.leases.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     pub(crate) fn engine(&self) -> Option<Arc<Engine>> {
@@ -132,18 +147,11 @@ impl Slot {
 }
 
 fn close(open: Open) -> Result<()> {
-    let Open { engine, lock } = open;
-    let Some(_lock) = lock else { return Ok(()) };
-    // Unused values of sequences are given back before the last steady point.
-    match Arc::try_unwrap(engine) {
-        Ok(engine) => {
-            let database = engine.local_store().map(|store| store.database().clone());
-            drop(engine);
-            database.map_or(Ok(()), |database| database.close().in_sql())
-        }
-        // A session that is ending still has the database, and closes it.
-        Err(_) => Ok(()),
-    }
+    let Open { engine, file } = open;
+    // Unused values of sequences are given back before the last steady point. If a session that is
+    // ending still has the database, it closes it.
+    drop(engine);
+    file.map_or(Ok(()), FileUse::end)
 }
 
 impl Directory {
@@ -202,16 +210,14 @@ impl Directory {
         if let Some(lease) = self.lease_open(&slot, &opened)? {
             return Ok(lease);
         }
-        let path = self.path_of(name);
-        let database = Database::open(&path, &self.options).in_sql()?;
-        let lock = DirectoryLock::for_sql(&path)?;
+        let (file, database) = self.use_database(name)?;
         let known = self.databases.read();
         let locale = known.place(name).and_then(|place| known.all[place].info.locale.as_ref()?.order.clone());
         drop(known);
-        let engine = Engine::open_with_locale(database, self.memory.clone(), locale)?;
+        let engine = Engine::open_named(database, name.to_owned(), self.memory.clone(), locale)?;
         engine.set_prepared_max(self.prepared_max());
         engine.set_long_work_hook(colibri_runtime::budget::before_long_call);
-        opened.open = Some(Open { engine, lock: Some(lock) });
+        opened.open = Some(Open { engine, file: Some(file) });
         let lease = self.lease_open(&slot, &opened)?;
         lease.ok_or_else(|| Error::internal("a database that was opened is not open"))
     }
@@ -292,7 +298,7 @@ impl Place for Slot {
     }
 
     fn show(&self, engine: Arc<Engine>) {
-        self.opened.lock().open = Some(Open { engine, lock: None });
+        self.opened.lock().open = Some(Open { engine, file: None });
     }
 
     fn shown(&self) -> Option<Arc<Engine>> {
@@ -319,6 +325,9 @@ impl Drop for Lease {
                 keeper.changed.give();
             }
             return;
+        }
+        if is_last {
+            self.directory.unused(&self.slot.name);
         }
         if !is_last || self.slot.is_closing.swap(true, Ordering::AcqRel) {
             return;

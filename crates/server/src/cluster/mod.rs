@@ -15,6 +15,9 @@
 //! - A name and its directory change in an order that a crash cannot take apart: a record that says
 //!   where a directory comes from is written before it moves.
 
+mod branches;
+mod ephemeral;
+mod files;
 mod joined;
 mod lease;
 mod records;
@@ -32,13 +35,14 @@ use colibri_sql::{CompactString, DirectoryLock, Error, MemoryTotal, Result, SqlS
 use colibri_storage::Options;
 use parking_lot::{Mutex, RwLock};
 
+use files::Files;
 pub(crate) use joined::Join;
 use joined::Joined;
 pub(crate) use lease::Lease;
 use lease::Slot;
 pub(crate) use records::Databases;
-use records::FIRST_NAME;
 pub(crate) use records::Records;
+use records::{DatabaseRecord, FIRST_NAME};
 
 use crate::auth::scram::Verifier;
 use crate::clock::Clock;
@@ -93,6 +97,9 @@ pub(crate) struct Directory {
     version: AtomicU64,
     pub(crate) secret: [u8; 32],
     slots: Mutex<HashMap<CompactString, Arc<Slot>>>,
+    files: Files,
+    /// A number of this directory, which the names of branches have; none before the first branch.
+    number: Mutex<Option<u64>>,
     options: Options,
     unused: Unused,
     /// What statements of all databases may keep in memory.
@@ -220,6 +227,13 @@ fn path_in(dir: &Path, name: &str) -> PathBuf {
     dir.join("databases").join(name)
 }
 
+fn expect_free(databases: &Databases, name: &str) -> Result<()> {
+    match databases.place(name) {
+        Some(_) => Err(Error::new(DUPLICATE_DATABASE, format!("database \"{name}\" already exists"))),
+        None => Ok(()),
+    }
+}
+
 fn move_directory(dir: &Path, from: &str, to: &str) -> Result<()> {
     let (from, to) = (path_in(dir, from), path_in(dir, to));
     // If it is missing, it was moved already, or was never connected to.
@@ -247,11 +261,20 @@ fn tidy(dir: &Path, records: &Records, databases: &mut Databases) -> Result<()> 
         let Some(name) = name.to_str() else { continue };
         if name.starts_with(DROPPED) {
             fs::remove_dir_all(entry.path()).map_err(io_error("cannot remove", &entry.path()))?;
-        } else if databases.place(name).is_none() && check_name(name).is_ok() && entry.path().join("data").exists() {
+        } else if databases.count_in(name) == 0 && databases.left.iter().any(|left| left == name) {
+            branches::remove_directory(dir, name)?;
+        } else if databases.count_in(name) == 0
+            && databases.place(name).is_none()
+            && check_name(name).is_ok()
+            && entry.path().join("data").exists()
+        {
             databases.add(name, NewDatabase::of(colibri_sql::cluster::BOOTSTRAP_ROLE));
             changed = true;
         }
     }
+    let before = databases.left.len();
+    databases.left.retain(|left| path_in(dir, left).exists());
+    changed |= databases.left.len() < before;
     if changed { records.write_databases(databases) } else { Ok(()) }
 }
 
@@ -307,6 +330,8 @@ impl Directory {
             version: AtomicU64::new(1),
             secret: loaded.secret,
             slots: Mutex::default(),
+            files: Files::default(),
+            number: Mutex::new(loaded.directory),
             options,
             unused,
             memory,
@@ -324,10 +349,12 @@ impl Directory {
     }
 
     fn path_of(&self, name: &str) -> PathBuf {
-        let Some(joined) = &self.joined else { return path_in(&self.dir, name) };
         let databases = self.databases.read();
-        let oid = databases.place(name).map_or(0, |place| databases.all[place].info.oid);
-        joined.node.path_of(oid)
+        let record = databases.place(name).map(|place| &databases.all[place]);
+        match &self.joined {
+            None => path_in(&self.dir, record.map_or(name, DatabaseRecord::directory)),
+            Some(joined) => joined.node.path_of(record.map_or(0, |record| record.info.oid)),
+        }
     }
 
     /// Changes the databases, one change at a time. Nothing is changed if that fails. In a cluster
@@ -338,8 +365,13 @@ impl Directory {
             return self.change_shared(joined, DATABASES, &self.databases, &mut change);
         }
         let mut databases = Databases::clone(&self.databases.read());
+        let before = databases.lasting();
         let done = change(&mut databases)?;
-        self.records.write_databases(&databases)?;
+        let after = databases.lasting();
+        // Numbers of databases that do not last may be given again after a crash.
+        if after.all != before.all || after.left != before.left {
+            self.records.write_databases(&after)?;
+        }
         *self.databases.write() = Arc::new(databases);
         self.version.fetch_add(1, Ordering::AcqRel);
         Ok(done)
@@ -420,6 +452,49 @@ impl Directory {
         }
     }
 
+    /// Drops a database whose sessions have so long to end.
+    fn drop_within(&self, name: &str, patience: Duration, cancel: &AtomicBool) -> Result<()> {
+        if self.databases.read().place(name).is_none() {
+            return Err(no_such_database(name));
+        }
+        let slot = self.slot(name);
+        let closed = slot.close_for_good(name, patience, cancel)?;
+        let removed = self.change(|databases| {
+            let place = databases.place(name).ok_or_else(|| no_such_database(name))?;
+            let record = databases.all.remove(place);
+            let directory = CompactString::from(record.directory());
+            if record.branch.is_none() && databases.count_in(&directory) > 0 {
+                databases.left.push(directory);
+            }
+            Ok(record)
+        });
+        let record = match removed {
+            Ok(record) => record,
+            // It is there as before.
+            Err(error) => {
+                closed.reopen();
+                return Err(error);
+            }
+        };
+        let oid = record.info.oid;
+        self.change_settings(&mut |kept| {
+            kept.forget_database(oid);
+            Ok(())
+        })?;
+        self.slots.lock().remove(name);
+        drop(closed);
+        if let Some(joined) = &self.joined {
+            // If this fails, what the log has of it stays there, and nobody reads it.
+            let db = colibri_replica::Database(oid.to_string());
+            let forget = joined.node.cluster.forget_database(&db);
+            if let Err(error) = crate::replication::wait::block_on(forget) {
+                joined.node.log.error("cannot_forget", &[("database", &name), ("error", &error)]);
+            }
+            return Ok(());
+        }
+        self.give_up(&record)
+    }
+
     /// Closes all databases; sessions that are still at work keep theirs.
     pub(crate) fn close(&self) -> Vec<Error> {
         if let Some(joined) = &self.joined {
@@ -449,64 +524,28 @@ impl Cluster for Directory {
         if has_order && self.joined.is_some() {
             return Err(Error::unsupported("a database of a cluster with a locale but C"));
         }
-        // In a cluster each node makes its own when it needs one.
-        let path = self.joined.is_none().then(|| path_in(&self.dir, name));
+        if let Some(template) = &how.template {
+            return self.make_after(name, &how, template, false);
+        }
         self.change(|databases| {
-            if databases.place(name).is_some() {
-                return Err(Error::new(DUPLICATE_DATABASE, format!("database \"{name}\" already exists")));
-            }
-            if let Some(path) = &path {
-                make_dir(path).map_err(io_error("cannot make", path))?;
+            expect_free(databases, name)?;
+            // In a cluster each node makes its own when it needs one.
+            if self.joined.is_none() {
+                let path = path_in(&self.dir, &databases.free_directory(name));
+                make_dir(&path).map_err(io_error("cannot make", &path))?;
             }
             databases.add(name, how.clone());
             Ok(())
         })
     }
 
+    fn reset_database(&self, name: &str, to: &str, force: bool, cancel: &AtomicBool) -> Result<()> {
+        self.reset_to(name, to, force, cancel)
+    }
+
     fn drop_database(&self, name: &str, force: bool, cancel: &AtomicBool) -> Result<()> {
-        if self.databases.read().place(name).is_none() {
-            return Err(no_such_database(name));
-        }
-        if force {
-            self.registry.stop(crate::registry::Stop::Now, crate::registry::Why::Administrator, |member| {
-                member.database == name
-            });
-        }
-        let slot = self.slot(name);
-        let closed = slot.close_for_good(name, PATIENCE, cancel)?;
-        let removed = self.change(|databases| {
-            let place = databases.place(name).ok_or_else(|| no_such_database(name))?;
-            Ok(databases.all.remove(place).info.oid)
-        });
-        let oid = match removed {
-            Ok(oid) => oid,
-            // It is there as before.
-            Err(error) => {
-                closed.reopen();
-                return Err(error);
-            }
-        };
-        self.change_settings(&mut |kept| {
-            kept.forget_database(oid);
-            Ok(())
-        })?;
-        self.slots.lock().remove(name);
-        drop(closed);
-        if let Some(joined) = &self.joined {
-            // If this fails, what the log has of it stays there, and nobody reads it.
-            let db = colibri_replica::Database(oid.to_string());
-            let forget = joined.node.cluster.forget_database(&db);
-            if let Err(error) = crate::replication::wait::block_on(forget) {
-                joined.node.log.error("cannot_forget", &[("database", &name), ("error", &error)]);
-            }
-            return Ok(());
-        }
-        let (from, to) = (path_in(&self.dir, name), self.dir.join("databases").join(format!("{DROPPED}{oid}")));
-        if from.exists() {
-            fs::rename(&from, &to).map_err(io_error("cannot rename", &from))?;
-            fs::remove_dir_all(&to).map_err(io_error("cannot remove", &to))?;
-        }
-        Ok(())
+        self.end_sessions(name, force);
+        self.drop_within(name, PATIENCE, cancel)
     }
 
     fn rename_database(&self, from: &str, to: &str, cancel: &AtomicBool) -> Result<()> {
@@ -518,22 +557,31 @@ impl Cluster for Directory {
         let closed = slot.close_for_good(from, PATIENCE, cancel)?;
         let renamed = self.change(|databases| {
             let place = databases.place(from).ok_or_else(|| no_such_database(from))?;
-            if databases.place(to).is_some() {
-                return Err(Error::new(DUPLICATE_DATABASE, format!("database \"{to}\" already exists")));
-            }
+            expect_free(databases, to)?;
+            // A directory with other databases in it stays where it is.
+            let directory = CompactString::from(databases.all[place].directory());
+            let moves = directory == from && databases.count_in(&directory) == 1 && databases.free_directory(to) == to;
             let record = &mut databases.all[place];
             record.info.name = to.into();
-            record.moves_from = self.joined.is_none().then(|| from.into());
-            Ok(())
+            if self.joined.is_some() {
+                return Ok(false);
+            }
+            record.moves_from = moves.then(|| from.into());
+            record.directory = Some(directory).filter(|directory| !moves && directory != to);
+            Ok(moves)
         });
-        if let Err(error) = renamed {
-            closed.reopen();
-            return Err(error);
-        }
+        let moves = match renamed {
+            Ok(moves) => moves,
+            Err(error) => {
+                closed.reopen();
+                return Err(error);
+            }
+        };
         self.slots.lock().remove(from);
-        if self.joined.is_some() {
+        if !moves {
             return Ok(());
         }
+        self.files.forget(from);
         move_directory(&self.dir, from, to)?;
         self.change(|databases| {
             if let Some(place) = databases.place(to) {

@@ -53,6 +53,15 @@ pub(crate) struct DatabaseRecord {
     /// The directory that it is in until it is moved to the one of its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) moves_from: Option<CompactString>,
+    /// The directory of its file, if that is not the one of its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) directory: Option<CompactString>,
+    /// Which branch of its file it is; `None` for the main one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) branch: Option<CompactString>,
+    /// Whether it goes with its last connection. No such database is ever written to the disk.
+    #[serde(skip)]
+    pub(crate) is_ephemeral: bool,
     /// In a cluster: the node that had it before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) origin: Option<String>,
@@ -61,22 +70,71 @@ pub(crate) struct DatabaseRecord {
     pub(crate) home: Option<String>,
 }
 
+impl DatabaseRecord {
+    /// The name of the directory of its file.
+    pub(crate) fn directory(&self) -> &str {
+        self.directory.as_ref().unwrap_or(&self.info.name)
+    }
+}
+
 /// All databases of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Databases {
     pub(crate) all: Vec<DatabaseRecord>,
     next_oid: u32,
+    /// Directories whose own databases were dropped. They stay while databases that are branches in
+    /// them are left.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) left: Vec<CompactString>,
 }
 
 impl Databases {
     fn new() -> Self {
-        let mut first = Self { all: Vec::new(), next_oid: FIRST_DATABASE };
+        let mut first = Self { all: Vec::new(), next_oid: FIRST_DATABASE, left: Vec::new() };
         first.add(FIRST_NAME, NewDatabase::of(BOOTSTRAP_ROLE));
         first.next_oid = FIRST_USER_DATABASE;
         first
     }
 
+    /// What is kept of them.
+    pub(crate) fn lasting(&self) -> Self {
+        let mut lasting = self.clone();
+        lasting.all.retain(|record| !record.is_ephemeral);
+        lasting
+    }
+
+    /// The number that the next database gets.
+    pub(crate) fn next_oid(&self) -> u32 {
+        self.next_oid
+    }
+
+    /// How many databases are in a directory.
+    pub(crate) fn count_in(&self, directory: &str) -> usize {
+        self.all.iter().filter(|record| record.directory() == directory).count()
+    }
+
+    /// A directory for a new file: the one of the name, if no other database has it.
+    pub(crate) fn free_directory(&self, name: &str) -> CompactString {
+        let is_taken = |wanted: &str| self.count_in(wanted) > 0 || self.left.iter().any(|left| left == wanted);
+        let numbered = (self.next_oid..).map(|number| format!("{name}~{number}").into());
+        let mut names = std::iter::once(CompactString::from(name)).chain(numbered);
+        names.find(|wanted| !is_taken(wanted)).unwrap_or_else(|| name.into())
+    }
+
+    /// Adds a database in the main branch of the file of a directory.
     pub(crate) fn add(&mut self, name: &str, how: NewDatabase) {
+        let directory = self.free_directory(name);
+        self.add_in(name, how, &directory, None);
+    }
+
+    /// Adds a database that is a branch of the file of a directory, or its main one.
+    pub(crate) fn add_in(
+        &mut self,
+        name: &str,
+        how: NewDatabase,
+        directory: &str,
+        branch: Option<CompactString>,
+    ) -> &mut DatabaseRecord {
         let info = DatabaseInfo {
             oid: self.next_oid,
             name: name.into(),
@@ -86,9 +144,19 @@ impl Databases {
             acl: None,
             comment: None,
             locale: how.locale,
+            is_template: how.is_template,
         };
         self.next_oid += 1;
-        self.all.push(DatabaseRecord { info, moves_from: None, origin: None, home: None });
+        let directory = (directory != name).then(|| directory.into());
+        self.all.push_mut(DatabaseRecord {
+            info,
+            moves_from: None,
+            directory,
+            branch,
+            is_ephemeral: false,
+            origin: None,
+            home: None,
+        })
     }
 
     /// Whether a database of this number was ever made. Numbers ascend.

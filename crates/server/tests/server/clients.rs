@@ -6,8 +6,12 @@ use std::process::Command;
 use super::support::{RUN_SECONDS_MAX, Server, installed, postgresql, said, scripts, within};
 
 fn server() -> (tempfile::TempDir, Server) {
+    server_with(&[])
+}
+
+fn server_with(options: &[(&str, &str)]) -> (tempfile::TempDir, Server) {
     let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(dir.path(), &[("connections", "40")]);
+    let server = Server::start(dir.path(), &[&[("connections", "40")], options].concat());
     (dir, server)
 }
 
@@ -33,8 +37,13 @@ fn ran(server: &Server, command: Command, args: &[&str]) -> String {
 
 /// Runs a client's test program, which ends with `ok`.
 fn passes(name: &str) {
+    passes_with(name, &[]);
+}
+
+/// The same on a server with options.
+fn passes_with(name: &str, options: &[(&str, &str)]) {
     let Some(dir) = installed(name) else { return };
-    let (_dir, server) = server();
+    let (_dir, server) = server_with(options);
     let mut command = client(&server, within(RUN_SECONDS_MAX, "sh"));
     let output = command.arg(scripts().join(name).join("run.sh")).arg(&dir).output().unwrap();
     let said = said(&output);
@@ -85,6 +94,34 @@ fn lib_pq_works() {
 #[test]
 fn pgjdbc_works() {
     passes("pgjdbc");
+}
+
+/// Frameworks of tests with a fresh database for each test, as `docs/TEST_DATABASES.md` shows them.
+const EPHEMERAL: &[(&str, &str)] = &[("ephemeral", "model")];
+
+#[test]
+fn pytest_has_fresh_databases() {
+    passes_with("fresh-pytest", EPHEMERAL);
+}
+
+#[test]
+fn django_has_fresh_databases() {
+    passes("fresh-django");
+}
+
+#[test]
+fn junit_has_fresh_databases() {
+    passes_with("fresh-junit", EPHEMERAL);
+}
+
+#[test]
+fn go_has_fresh_databases() {
+    passes_with("fresh-go", EPHEMERAL);
+}
+
+#[test]
+fn node_has_fresh_databases() {
+    passes_with("fresh-node", EPHEMERAL);
 }
 
 #[test]

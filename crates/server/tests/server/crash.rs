@@ -12,7 +12,7 @@ use super::support::{Message, Server, Wire};
 const CLIENTS: usize = 4;
 
 /// A query on a connection that may break: true if it was acknowledged.
-fn acknowledged(stream: &mut TcpStream, sql: &str) -> bool {
+pub(crate) fn acknowledged(stream: &mut TcpStream, sql: &str) -> bool {
     let mut message = vec![b'Q'];
     message.extend_from_slice(&(sql.len() as i32 + 5).to_be_bytes());
     message.extend_from_slice(sql.as_bytes());

@@ -204,19 +204,23 @@ fn cancellations_at_any_moment_lose_no_commit_and_make_none() {
 #[test]
 fn thousands_of_connections_come_and_go() {
     let (_dir, server) = server();
-    server.connect();
-    let rounds = if cfg!(debug_assertions) { 1_000 } else { 10_000 };
-    let before = server.status("VmRSS");
-    for round in 0..rounds {
-        if round % 3 == 0 {
-            drop(Wire::open(server.address));
-        } else {
-            server.connect();
+    let come_and_go = |rounds| {
+        for round in 0..rounds {
+            if round % 3 == 0 {
+                drop(Wire::open(server.address));
+            } else {
+                server.connect();
+            }
         }
-    }
-    check_well(&server);
-    let grown_kb = server.status("VmRSS").saturating_sub(before);
-    assert!(grown_kb < 8 << 10, "{grown_kb} kB more");
+        check_well(&server);
+        server.status("VmRSS")
+    };
+    // Bug: this test compared with the first connection, after which all that a process keeps is
+    // still to come: arenas of the allocator for each thread, the pages of its own program. That is
+    // about the 8 MB that it allowed. Fix: a first thousand comes and goes before.
+    let before = come_and_go(1_000);
+    let grown_kb = come_and_go(if cfg!(debug_assertions) { 1_000 } else { 10_000 }).saturating_sub(before);
+    assert!(grown_kb < 2 << 10, "{grown_kb} kB more");
 }
 
 #[test]

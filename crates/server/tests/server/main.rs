@@ -13,6 +13,7 @@
 //! | `notifications` | LISTEN and NOTIFY |
 //! | `settings` | settings stored for roles and databases, reports of settings to clients |
 //! | `databases` | several databases, start and end of the server |
+//! | `branches` | databases after the model of others; those that go with their last connection |
 //! | `disturbance` | long statements beside other clients, on one CPU |
 //! | `hostile` | bytes that are no protocol, clients that vanish |
 //! | `crash` | kill -9 under load |
@@ -20,11 +21,12 @@
 //! | `repeat` | transactions that conflict and run again unseen |
 //! | `activation` | sockets that systemd has opened; the end without clients |
 //! | `web` | metrics and the dashboard |
-//! | `clients` | psql, pgbench, psycopg, psycopg2, asyncpg, pgcli, node-postgres, postgres.js, pgx, lib/pq, pgjdbc |
+//! | `clients` | psql, pgbench, psycopg, psycopg2, asyncpg, pgcli, node-postgres, postgres.js, pgx, lib/pq, pgjdbc; frameworks of tests with fresh databases |
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod activation;
+mod branches;
 mod clients;
 mod copy_files;
 mod crash;

@@ -43,6 +43,8 @@ pub(crate) fn be_the_server() {
             "keep_ms" => options.database_keep = ms(),
             "idle_exit_ms" => options.idle_exit = Some(ms()),
             "grace_ms" => options.grace = ms(),
+            "ephemeral" => options.ephemeral = Some(value.to_owned()),
+            "prepared" => options.prepared_max = value.parse().unwrap(),
             "message_bytes" => options.message_bytes_max = value.parse().unwrap(),
             other => panic!("no option {other}"),
         }

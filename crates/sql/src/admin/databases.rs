@@ -1,6 +1,6 @@
 //! What a database may be told to be: one encoding and one place are all there are.
 
-use colibri_catalog::cluster::DatabaseLocale;
+use colibri_catalog::cluster::{DatabaseInfo, DatabaseLocale, Template};
 use colibri_syntax::tree::{DatabaseOption, RoleName};
 use colibri_types::{CompactString, Error, Result, SqlState, collation};
 
@@ -12,7 +12,17 @@ pub(super) struct Wanted<'o> {
     pub(super) allow: Option<bool>,
     /// Its locale; `None` is `C`.
     pub(super) locale: Option<DatabaseLocale>,
+    /// Whether anything is said of its locale.
+    names_locale: bool,
+    pub(super) is_template: Option<bool>,
+    /// The name of its model, if one is named that is not the empty one.
+    template: Option<&'o str>,
+    /// Whether it is to be a copy of its model, in a file of its own.
+    copies: bool,
 }
+
+/// PostgreSQL's models of new databases. Here they are empty, and not databases.
+const EMPTY: [&str; 2] = ["template0", "template1"];
 
 impl<'o> Wanted<'o> {
     /// # Errors
@@ -24,18 +34,56 @@ impl<'o> Wanted<'o> {
                 DatabaseOption::Owner(owner) => wanted.owner = Some(owner),
                 DatabaseOption::ConnectionLimit(limit) => wanted.limit = Some(*limit),
                 DatabaseOption::AllowConnections(allow) => wanted.allow = Some(*allow),
-                DatabaseOption::IsTemplate(false) => {}
-                DatabaseOption::IsTemplate(true) => return Err(Error::unsupported("a database that is a template")),
+                DatabaseOption::IsTemplate(is_template) => wanted.is_template = Some(*is_template),
                 DatabaseOption::Oid => {
                     return Err(Error::unsupported("a database with a number of one's choice"));
                 }
-                DatabaseOption::Other(name, value) => expect_option(name, value)?,
+                DatabaseOption::Other("TEMPLATE", value) => {
+                    wanted.template = Some(&**value).filter(|name| *name != "default");
+                }
+                DatabaseOption::Other(name, value) => {
+                    expect_option(name, value)?;
+                    wanted.copies |= *name == "STRATEGY" && value.eq_ignore_ascii_case("file_copy");
+                    wanted.names_locale |= LOCALE_OPTIONS.contains(name) && value != "default";
+                }
             }
         }
+        wanted.template = wanted.template.filter(|name| !EMPTY.contains(name));
         wanted.locale = locale_of(options)?;
         Ok(wanted)
     }
+
+    /// Its model, whose locale it gets, as one of the databases there are.
+    ///
+    /// # Errors
+    /// 3D000 if there is none of that name, 22023 if it has another locale than the one that is wanted.
+    pub(super) fn template<'d>(
+        &mut self,
+        databases: &'d [DatabaseInfo],
+    ) -> Result<Option<(&'d DatabaseInfo, Template)>> {
+        let Some(name) = self.template else { return Ok(None) };
+        let Some(found) = databases.iter().find(|database| database.name == name) else {
+            let message = format!("template database \"{name}\" does not exist");
+            return Err(Error::new(SqlState::NO_SUCH_DATABASE, message));
+        };
+        if self.names_locale && self.locale != found.locale {
+            let collate = |locale: &Option<DatabaseLocale>| match locale {
+                Some(locale) => locale.collate.clone(),
+                None => CompactString::const_new("C"),
+            };
+            let (wanted, has) = (collate(&self.locale), collate(&found.locale));
+            let message =
+                format!("new collation ({wanted}) is incompatible with the collation of the template database ({has})");
+            let hint = "Use the same collation as in the template database, or use template0 as template.";
+            return Err(Error::new(SqlState::BAD_PARAMETER, message).hint(hint));
+        }
+        self.locale.clone_from(&found.locale);
+        Ok(Some((found, Template { name: name.into(), copies: self.copies })))
+    }
 }
+
+/// Options that say which locale.
+const LOCALE_OPTIONS: [&str; 5] = ["LOCALE", "LC_COLLATE", "LC_CTYPE", "LOCALE_PROVIDER", "ICU_LOCALE"];
 
 /// The locale of a new database; `None` is `C`.
 fn locale_of(options: &[DatabaseOption]) -> Result<Option<DatabaseLocale>> {
@@ -46,7 +94,8 @@ fn locale_of(options: &[DatabaseOption]) -> Result<Option<DatabaseLocale>> {
         })
     };
     let wrong = |message: &str| Err(Error::new(SqlState::BAD_OBJECT_DEFINITION, message));
-    let is_empty_template = value("TEMPLATE").is_some_and(|template| template.eq_ignore_ascii_case("template0"));
+    // A model other than PostgreSQL's own is compared with what is wanted when it is known.
+    let is_empty_template = value("TEMPLATE").is_some_and(|template| template != "template1");
     if value("LOCALE").is_some() && (value("LC_COLLATE").is_some() || value("LC_CTYPE").is_some()) {
         let error = Error::new(SqlState::SYNTAX_ERROR, "conflicting or redundant options");
         return Err(error.detail("LOCALE cannot be specified together with LC_COLLATE or LC_CTYPE."));
@@ -98,7 +147,6 @@ fn is_of_bytes(locale: &str) -> bool {
 fn expect_option(option: &str, value: &str) -> Result<()> {
     let folded = value.to_ascii_lowercase();
     let accepted: &[&str] = match option {
-        "TEMPLATE" => &["template0", "template1", "default"],
         "ENCODING" => &["utf8", "utf-8", "unicode", "default", "6"],
         "LOCALE" | "LC_COLLATE" | "LC_CTYPE" if is_of_bytes(value) || collation::builtin_locale(value).is_some() => {
             return Ok(());
@@ -113,7 +161,6 @@ fn expect_option(option: &str, value: &str) -> Result<()> {
         return Ok(());
     }
     Err(match option {
-        "TEMPLATE" => Error::unsupported(format_args!("a database after the model of \"{value}\"")),
         "ENCODING" if !is_encoding(value) => {
             Error::new(SqlState::NO_SUCH_OBJECT, format!("{value} is not a valid encoding name"))
         }

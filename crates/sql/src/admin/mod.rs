@@ -64,6 +64,7 @@ pub(crate) fn is_of_server(statement: &Admin) -> bool {
             | Admin::CreateDatabase { .. }
             | Admin::DropDatabase { .. }
             | Admin::RenameDatabase { .. }
+            | Admin::ResetDatabase { .. }
             | Admin::AlterDatabase { .. }
             | Admin::Settings { .. }
     )
@@ -71,13 +72,19 @@ pub(crate) fn is_of_server(statement: &Admin) -> bool {
 
 /// Whether a statement may wait for others without saying so: for sessions that are to end.
 pub(crate) fn may_block(statement: &Admin) -> bool {
-    matches!(statement, Admin::CreateDatabase { .. } | Admin::DropDatabase { .. } | Admin::RenameDatabase { .. })
+    matches!(
+        statement,
+        Admin::CreateDatabase { .. }
+            | Admin::DropDatabase { .. }
+            | Admin::RenameDatabase { .. }
+            | Admin::ResetDatabase { .. }
+    )
 }
 
 /// Whether a statement may not run in a transaction block, since it cannot be taken back.
 pub(crate) fn runs_alone(statement: &Admin) -> bool {
     match statement {
-        Admin::CreateDatabase { .. } | Admin::DropDatabase { .. } => true,
+        Admin::CreateDatabase { .. } | Admin::DropDatabase { .. } | Admin::ResetDatabase { .. } => true,
         Admin::Upkeep(upkeep) => upkeep::runs_alone(upkeep),
         _ => false,
     }
@@ -116,6 +123,7 @@ impl Session {
             Admin::CreateDatabase { name, options } => self.create_database(name, options),
             Admin::DropDatabase { name, if_exists, force } => self.drop_database(name, *if_exists, *force),
             Admin::RenameDatabase { name, to } => self.rename_database(name, to),
+            Admin::ResetDatabase { name, to, force } => self.reset_database(name, to, *force),
             Admin::AlterDatabase { name, options } => self.alter_database(name, options),
             Admin::Settings { of, change } => self.change_settings(of, change),
             Admin::Grant { granting, on, to } => self.grant(granting, on, to),

@@ -341,21 +341,44 @@ impl Session {
     // ---- databases ----
 
     pub(super) fn create_database(&mut self, name: &str, options: &[DatabaseOption]) -> Result<()> {
-        let databases::Wanted { owner, limit, allow, locale } = databases::Wanted::of(options)?;
+        let mut wanted = databases::Wanted::of(options)?;
         let cluster = self.server("CREATE DATABASE")?;
         let (authority, roles) = (self.authority(), cluster.roles());
         if !(authority.is_superuser() || roles.get(authority.role).is_some_and(|role| role.createdb)) {
             return Err(denied("permission denied to create database"));
         }
-        let owner = owner.map_or(Ok(authority.role), |owner| self.actor(owner))?;
+        let owner = wanted.owner.map_or(Ok(authority.role), |owner| self.actor(owner))?;
         if !may_become(&authority, &roles, owner) {
             return Err(denied(&format!("must be member of role \"{}\"", roles.name_of(owner))));
         }
         let mut how = NewDatabase::of(owner);
-        how.connection_limit = limit.unwrap_or(how.connection_limit);
-        how.allow_connections = allow.unwrap_or(how.allow_connections);
-        how.locale = locale;
+        if let Some((model, template)) = wanted.template(&cluster.databases())? {
+            if !(model.is_template || authority.has_role(model.owner)) {
+                return Err(denied(&format!("permission denied to copy database \"{}\"", model.name)));
+            }
+            how.template = Some(template);
+        }
+        how.connection_limit = wanted.limit.unwrap_or(how.connection_limit);
+        how.allow_connections = wanted.allow.unwrap_or(how.allow_connections);
+        how.is_template = wanted.is_template.unwrap_or(false);
+        how.locale = wanted.locale;
         cluster.create_database(name, how)
+    }
+
+    /// Throws the changes of a database away. What it gets is another one's, so its owner has to be
+    /// allowed to copy that.
+    pub(super) fn reset_database(&mut self, name: &str, to: &str, force: bool) -> Result<()> {
+        let cluster = self.server("ALTER DATABASE")?;
+        self.own_database(name)?;
+        let all = cluster.databases();
+        let model = all.iter().find(|database| database.name == to).ok_or_else(|| no_such_database(to))?;
+        if !(model.is_template || self.authority().has_role(model.owner)) {
+            return Err(denied(&format!("permission denied to copy database \"{to}\"")));
+        }
+        if name == self.engine().name() {
+            return Err(Error::new(SqlState("55006"), "cannot reset the currently open database"));
+        }
+        cluster.reset_database(name, to, force, &self.cancel_flag())
     }
 
     pub(super) fn own_database(&self, name: &str) -> Result<DatabaseInfo> {
@@ -368,7 +391,7 @@ impl Session {
 
     pub(super) fn drop_database(&mut self, name: &str, if_exists: bool, force: bool) -> Result<()> {
         let cluster = self.server("DROP DATABASE")?;
-        match self.own_database(name) {
+        let found = match self.own_database(name) {
             Err(error) if if_exists && error.state() == SqlState::NO_SUCH_DATABASE => {
                 self.notice_missing("database", name);
                 return Ok(());
@@ -377,6 +400,9 @@ impl Session {
         };
         if name == self.engine().name() {
             return Err(Error::new(SqlState("55006"), "cannot drop the currently open database"));
+        }
+        if found.is_template {
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, "cannot drop a template database"));
         }
         cluster.drop_database(name, force, &self.cancel_flag())
     }
@@ -391,12 +417,13 @@ impl Session {
     }
 
     pub(super) fn alter_database(&mut self, name: &str, options: &[DatabaseOption]) -> Result<()> {
-        let databases::Wanted { owner: _, limit, allow, locale: _ } = databases::Wanted::of(options)?;
+        let databases::Wanted { limit, allow, is_template, .. } = databases::Wanted::of(options)?;
         let cluster = self.server("ALTER DATABASE")?;
         self.own_database(name)?;
         cluster.change_database(name, &mut |database| {
             database.connection_limit = limit.unwrap_or(database.connection_limit);
             database.allow_connections = allow.unwrap_or(database.allow_connections);
+            database.is_template = is_template.unwrap_or(database.is_template);
             Ok(())
         })
     }

@@ -137,6 +137,19 @@ impl Engine {
         locale: Option<CompactString>,
     ) -> Result<Arc<Self>> {
         let name = database.path().file_name().map_or("colibri".to_owned(), |name| name.to_string_lossy().into_owned());
+        Self::open_named(database, name, total, locale)
+    }
+
+    /// The same for a database with another name than that of its directory, as a branch has.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    pub fn open_named(
+        database: Database,
+        name: String,
+        total: MemoryTotal,
+        locale: Option<CompactString>,
+    ) -> Result<Arc<Self>> {
         let directory = database.path().to_owned();
         let memory = Arc::new(EngineMemory::new(&directory, total));
         let local = LocalStore::new(database);

@@ -88,6 +88,7 @@ impl Session {
             acl: None,
             comment: None,
             locale: self.own.engine.database_locale(),
+            is_template: false,
         })
     }
 }

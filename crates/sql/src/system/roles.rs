@@ -146,7 +146,7 @@ fn databases(env: &Env, rows: &mut Rows) -> Result<()> {
             oid(database.owner),
             int(UTF8),
             text(if database.locale.as_ref().is_some_and(|locale| locale.is_icu) { "i" } else { "c" }),
-            flag(false),
+            flag(database.is_template),
             flag(database.allow_connections),
             int(database.connection_limit),
             oid(0),

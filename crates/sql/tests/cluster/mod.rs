@@ -29,6 +29,7 @@ fn database(oid: u32, name: &str, owner: RoleId) -> DatabaseInfo {
         acl: None,
         comment: None,
         locale: None,
+        is_template: false,
     }
 }
 
@@ -67,10 +68,15 @@ impl Cluster for InMemory {
         let made = DatabaseInfo {
             connection_limit: how.connection_limit,
             allow_connections: how.allow_connections,
+            is_template: how.is_template,
             ..database(oid, name, how.owner)
         };
         databases.push(made);
         self.changed();
+        Ok(())
+    }
+
+    fn reset_database(&self, _: &str, _: &str, _: bool, _: &AtomicBool) -> Result<()> {
         Ok(())
     }
 

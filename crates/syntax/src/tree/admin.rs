@@ -36,6 +36,8 @@ pub enum Admin {
     DropDatabase { name: Name, if_exists: bool, force: bool },
     /// `ALTER DATABASE name RENAME TO name`
     RenameDatabase { name: Name, to: Name },
+    /// `ALTER DATABASE name RESET TO name`
+    ResetDatabase { name: Name, to: Name, force: bool },
     /// `ALTER DATABASE name …`
     AlterDatabase { name: Name, options: Vec<DatabaseOption> },
     /// `ALTER {ROLE | DATABASE} … {SET | RESET} …`
@@ -333,7 +335,7 @@ impl Admin {
             Self::GrantRoles { revoke: true, .. } => "REVOKE ROLE",
             Self::CreateDatabase { .. } => "CREATE DATABASE",
             Self::DropDatabase { .. } => "DROP DATABASE",
-            Self::RenameDatabase { .. } | Self::AlterDatabase { .. } => "ALTER DATABASE",
+            Self::RenameDatabase { .. } | Self::ResetDatabase { .. } | Self::AlterDatabase { .. } => "ALTER DATABASE",
             Self::Settings { of, .. } if of.is_database => "ALTER DATABASE",
             Self::Settings { .. } => "ALTER ROLE",
             Self::Grant { granting, .. } => {

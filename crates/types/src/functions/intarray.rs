@@ -17,6 +17,9 @@ use crate::value::Datum;
 
 const A: Type = Int4.array_of();
 
+/// So many integers are sorted at once.
+const PIECE: usize = 1 << 14;
+
 fn array(value: &Datum) -> Result<&Arc<Array>> {
     match value {
         Datum::Array(array) => Ok(array),
@@ -41,9 +44,35 @@ fn sorted(value: &Datum) -> Result<Vec<i32>> {
     Ok(list)
 }
 
-fn sort(list: &mut [i32]) -> Result<()> {
-    pulse::work(list.len().saturating_mul(list.len().max(2).ilog2() as usize) / 2)?;
-    list.sort_unstable();
+/// Sorts, with chances for others in between: pieces first, then pieces of twice the size out of two.
+fn sort(list: &mut Vec<i32>) -> Result<()> {
+    for piece in list.chunks_mut(PIECE) {
+        pulse::work(7 * piece.len())?;
+        piece.sort_unstable();
+    }
+    let mut width = PIECE;
+    while width < list.len() {
+        let mut merged = Vec::with_capacity(list.len());
+        for pair in list.chunks(2 * width) {
+            let (mut one, mut other) = pair.split_at(width.min(pair.len()));
+            while let ([first, rest @ ..], [second, others @ ..]) = (one, other) {
+                if merged.len() % PIECE == 0 {
+                    pulse::work(PIECE)?;
+                }
+                if second < first {
+                    merged.push(*second);
+                    other = others;
+                } else {
+                    merged.push(*first);
+                    one = rest;
+                }
+            }
+            merged.extend_from_slice(one);
+            merged.extend_from_slice(other);
+        }
+        *list = merged;
+        width *= 2;
+    }
     Ok(())
 }
 

@@ -1,0 +1,6 @@
+# Installs Django and psycopg into the directory given.
+set -e
+test -e "$1/installed-5" && exit 0
+python3 -m venv "$1"
+"$1/bin/pip" install --quiet --disable-pip-version-check 'django==5.1.*' 'psycopg[binary]==3.2.*'
+touch "$1/installed-5"

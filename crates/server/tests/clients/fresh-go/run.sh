@@ -1,0 +1,1 @@
+"$1/test" -test.parallel 4 && echo ok
