@@ -211,18 +211,28 @@ fn union(a: &[&Datum], _: &Env) -> Result<Datum> {
     Ok(made(union))
 }
 
+/// The integers of one set that are, or are not, in another one.
+fn shared(a: &[&Datum], are: bool) -> Result<Datum> {
+    let (one, other) = (set(a[0])?, set(a[1])?);
+    let (mut kept, mut left) = (Vec::new(), &other[..]);
+    for piece in one.chunks(PIECE) {
+        pulse::work(4 * piece.len())?;
+        for value in piece {
+            left = &left[left.partition_point(|before| before < value)..];
+            if (left.first() == Some(value)) == are {
+                kept.push(*value);
+            }
+        }
+    }
+    Ok(made(kept))
+}
+
 fn intersection(a: &[&Datum], _: &Env) -> Result<Datum> {
-    let (mut one, other) = (set(a[0])?, set(a[1])?);
-    pulse::work(4 * one.len())?;
-    one.retain(|value| other.binary_search(value).is_ok());
-    Ok(made(one))
+    shared(a, true)
 }
 
 fn difference(a: &[&Datum], _: &Env) -> Result<Datum> {
-    let (mut one, other) = (set(a[0])?, set(a[1])?);
-    pulse::work(4 * one.len())?;
-    one.retain(|value| other.binary_search(value).is_err());
-    Ok(made(one))
+    shared(a, false)
 }
 
 fn contains(a: &[&Datum], _: &Env) -> Result<Datum> {
