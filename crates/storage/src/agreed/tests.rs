@@ -97,6 +97,38 @@ fn nothing_is_seen_before_it_is_agreed_on() {
     assert_eq!(seen(&db).len(), 2);
 }
 
+/// Bug: an agreement woke up all who wait. Consequence: with many clients those of the next group
+/// looked each time, and waited again. Fix: who waits says for which commit.
+#[test]
+fn an_agreement_wakes_up_those_whose_commits_are_agreed_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, _) = open(dir.path());
+    let mut waiting: Vec<_> = (0..4)
+        .map(|at| {
+            let count = Arc::new(Count(AtomicUsize::new(0)));
+            (put(&db, &at.to_string(), ""), Waker::from(Arc::clone(&count)), count)
+        })
+        .collect();
+    for (ticket, waker, _) in &mut waiting {
+        assert!(std::pin::Pin::new(ticket).poll(&mut Context::from_waker(waker)).is_pending());
+    }
+    let second = TxnId(db.newest_txn().0 - 2);
+    db.agree(second).unwrap();
+    let woken = |waiting: &[(crate::Ticket, Waker, Arc<Count>)]| -> Vec<usize> {
+        waiting.iter().map(|(_, _, count)| count.0.load(Ordering::SeqCst)).collect()
+    };
+    assert_eq!(woken(&waiting), [1, 1, 0, 0]);
+    db.agree(db.newest_txn()).unwrap();
+    assert_eq!(woken(&waiting), [1, 1, 1, 1]);
+    // Nothing will be agreed on any more: all are told.
+    let mut last = put(&db, "last", "");
+    let count = Arc::new(Count(AtomicUsize::new(0)));
+    let waker = Waker::from(Arc::clone(&count));
+    assert!(std::pin::Pin::new(&mut last).poll(&mut Context::from_waker(&waker)).is_pending());
+    db.abandon().unwrap();
+    assert_eq!(count.0.load(Ordering::SeqCst), 1);
+}
+
 /// Agrees before the commit has published its root, as a log can that is faster than the thread.
 #[derive(Default)]
 struct AtOnce(std::sync::OnceLock<Database>);
