@@ -29,12 +29,13 @@ use smallvec::SmallVec;
 use super::batch::BATCH_ROWS_MAX;
 use super::columns::{self, BehindRows, Columns, Progress, Spans};
 use super::group::{Groups, equal_key, equal_keys, hash_values};
+use super::kept_arguments::{KeptArguments, Values};
 use super::memory::{Reservation, Use};
 use super::operator::{Operator, Run};
 use super::parallel::{Dividing, Taken};
 use super::ranges::Ranges;
 use super::row_store::RowStore;
-use super::sorter::{KeyOrder, Sorter};
+use super::sorter::Sorter;
 use super::spill::Leftover;
 use super::{Batch, Exec, Scope, Statement, Step, datum_bytes, row_bytes};
 use crate::eval::Evaluate as _;
@@ -55,7 +56,6 @@ const PART_ROWS_FIRST: usize = if cfg!(test) { 2 } else { 32 };
 const PART_ROWS_MAX: usize = if cfg!(test) { 64 } else { 4_096 };
 
 /// Values of a row for one call: the group's number, arguments, and keys of the order.
-type Values = SmallVec<[Datum; 4]>;
 
 /// Grouping.
 pub(super) struct Aggregate {
@@ -155,8 +155,10 @@ enum Behind {
 struct Extra {
     /// Group and arguments seen.
     seen: Option<Groups>,
-    /// Group, arguments and order keys of rows that are handed to the states later.
+    /// Rows that are handed to the states later.
     later: Option<Sorter>,
+    /// What is kept of these.
+    kept: Option<KeptArguments>,
     /// The states grow with each row.
     grows: bool,
     /// Group and arguments of the row that was handed over last, if none is to be handed over
@@ -185,24 +187,14 @@ impl Extra {
                 | State::Jsonb(..)
         );
         let seen = call.distinct.then(|| Groups::new(1 + call.args.len()));
-        Self { seen, later: None, grows, last: Values::new() }
+        Self { seen, later: None, kept: None, grows, last: Values::new() }
     }
 
-    /// Keeps a row for later.
-    fn keep(&mut self, call: &AggregateCall, groups: bool, values: Values) {
-        let later = self.later.get_or_insert_with(|| {
-            let args_end = 1 + call.args.len();
-            let mut order = Vec::new();
-            if groups {
-                order.push(KeyOrder::ascending(0));
-            }
-            order.extend(call.order.iter().enumerate().map(|(at, key)| KeyOrder::new(args_end + at, key)));
-            if call.distinct {
-                order.extend((1..args_end).map(KeyOrder::ascending));
-            }
-            Sorter::new(args_end + call.order.len(), order)
-        });
-        later.push(values);
+    /// Keeps a row for later: its group and arguments, and its keys of the order.
+    fn keep(&mut self, call: &AggregateCall, grouped: bool, values: Values, order: Values) {
+        let kept = self.kept.get_or_insert_with(|| KeptArguments::new(call, &values));
+        let later = self.later.get_or_insert_with(|| Sorter::new(kept.width(), kept.order(call, grouped)));
+        later.push(kept.kept(values, order));
     }
 }
 
@@ -697,7 +689,7 @@ impl AggregateRun {
     /// Hands the group at hand what was kept for it; `false` if the budget is used up before.
     fn update_later(&mut self, calls: &[AggregateCall], ex: &mut Exec<'_, '_>) -> Result<bool> {
         while let Some(extra) = self.extras.get_mut(self.call_at) {
-            let Some(later) = &mut extra.later else {
+            let (Some(later), Some(kept)) = (&mut extra.later, &extra.kept) else {
                 self.call_at += 1;
                 continue;
             };
@@ -707,10 +699,9 @@ impl AggregateRun {
                 if !matches!(row[0], Datum::Int(number) if number as usize == self.at) {
                     break;
                 }
-                let values = &row[..1 + call.args.len()];
+                let values = kept.differing(row);
                 if !call.distinct || extra.last.is_empty() || !equal_keys(&extra.last, values) {
-                    let args: SmallVec<[&Datum; 4]> = values[1..].iter().collect();
-                    state.update(&args, ex.cx.env)?;
+                    state.update(&kept.arguments(row), ex.cx.env)?;
                     if call.distinct {
                         extra.last = values.iter().cloned().collect();
                     }
@@ -870,15 +861,14 @@ impl AggregateRun {
         place: usize,
         call: &AggregateCall,
         grouped: bool,
-        mut values: Values,
+        values: Values,
         order: Values,
         env: &colibri_types::Env,
     ) -> Result<()> {
         let extra = &mut self.extras[place];
         let may_wait = self.is_full && (extra.grows || extra.seen.is_some());
         if may_wait || !call.order.is_empty() {
-            values.extend(order);
-            extra.keep(call, grouped, values);
+            extra.keep(call, grouped, values, order);
             if let Some(later) = &mut extra.later {
                 later.sort_full()?;
             }

@@ -19,7 +19,7 @@
 //! | `point`, `scan`, `ranges`, `gather`, `inverted` | one row by its key; tables and indexes, ranges of them, rows that several find, or that have tokens |
 //! | `series`, `pass_through`, `lock_rows` | rows out of nothing; Filter, Project, Limit, Append; row locks |
 //! | `join`, `hash_join`, `merge_join` | nested loops; hash joins, and joins in parts; merge joins |
-//! | `aggregate`, `sort`, `set_op` | grouping; sorting; DISTINCT, INTERSECT, EXCEPT |
+//! | `aggregate`, `kept_arguments`, `sort`, `set_op` | grouping, and what it keeps of rows for later; sorting; DISTINCT, INTERSECT, EXCEPT |
 //! | `columns` and its folder | groupings on column vectors |
 //! | `parallel` | groupings that other threads help with |
 //! | `window` and its folder | functions over windows: frames, what functions give, rows of a partition |
@@ -95,6 +95,7 @@ mod in_place;
 mod insert;
 mod inverted;
 mod join;
+mod kept_arguments;
 mod key_set;
 mod keyed;
 mod lock_rows;

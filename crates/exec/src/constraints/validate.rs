@@ -9,12 +9,13 @@
 //! meanwhile by another makes one of the two fail.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use colibri_catalog::{Index, Table, inverted, record, record::RowReader, row::RowFormat, store_error::InSql as _};
 use colibri_txn::{ColumnSet, Direction, Key, KeyRange, Space, Transaction};
-use colibri_types::{Datum, Env, Error, Result, SqlState, pulse};
+use colibri_types::{Datum, Env, Error, Result, SqlState, key, pulse};
 use smallvec::SmallVec;
 
 use super::duplicate_in_old_rows;
@@ -22,13 +23,15 @@ use super::exclusion;
 use super::expressions::{Alone, Computes, Expressions, asks_routines, row_for};
 use super::references::{Nulls, target_exists};
 use crate::eval::Evaluate as _;
-use crate::expr::Expr;
+use crate::expr::{Expr, walk};
 use crate::plan::ForeignKeyRule;
 use crate::plan::partitions::Router;
 use crate::{Context, Exec, Statement, merge_sort};
 
 /// Entries looked at in one go.
 const BATCH_ENTRIES: usize = 1024;
+/// The most references that are remembered to lead to a row, while a foreign key is validated.
+const REFERENCES_MAX: usize = 65_536;
 /// Inconsistencies after which a check of a table stops.
 const FINDINGS_MAX: usize = 100;
 
@@ -50,16 +53,37 @@ fn next_entries(
     Ok(entries)
 }
 
-/// Calls `visit` with each row of a table: its key, its bytes, and all its columns, the hidden
-/// number last.
+/// All columns of a table, the hidden number last.
+fn all_columns(table: &Table) -> Vec<usize> {
+    (0..table.columns.len() + usize::from(table.primary_key.is_none())).collect()
+}
+
+/// The columns that an index' entries are made of, in the order of their places.
+fn columns_of_entries(index: &Index, expressions: &Expressions) -> Vec<usize> {
+    let parts = index.columns.iter().map(|part| part.column);
+    let mut columns: Vec<usize> = parts.chain(index.include.iter().copied()).chain(index.predicate).collect();
+    for (stands_for, expression) in expressions {
+        if columns.contains(stands_for) {
+            columns.retain(|column| column != stands_for);
+            walk::for_each_column(expression, &mut |column| columns.push(column));
+        }
+    }
+    columns.sort_unstable();
+    columns.dedup();
+    columns
+}
+
+/// Calls `visit` with each row of a table: its key, and a place for each of its columns, the hidden
+/// number last, of which those that are `read` are filled.
 fn for_each_row(
     ex: &mut Exec<'_, '_>,
     table: &Table,
+    read: &[usize],
     mut visit: impl FnMut(&mut Exec<'_, '_>, &Key, &[Datum]) -> Result<()>,
 ) -> Result<()> {
-    let columns: Vec<usize> = (0..table.columns.len() + usize::from(table.primary_key.is_none())).collect();
-    let reader = RowReader::new(table, &columns);
-    let mut row = vec![Datum::Null; columns.len()];
+    let reader = RowReader::new(table, read);
+    let mut values = vec![Datum::Null; read.len()];
+    let mut row = vec![Datum::Null; table.columns.len() + usize::from(table.primary_key.is_none())];
     let space = table.space();
     let mut last = None;
     loop {
@@ -67,7 +91,8 @@ fn for_each_row(
         let entries = next_entries(ex.txn, &space, last.as_ref(), ColumnSet::ALL)?;
         for (key, value) in &entries {
             pulse::work(pulse::UNITS_PER_WRITE)?;
-            reader.read(key, value, &mut row)?;
+            reader.read(key, value, &mut values)?;
+            read.iter().zip(&mut values).for_each(|(&column, value)| std::mem::swap(&mut row[column], value));
             visit(ex, key, &row)?;
         }
         let is_last = entries.len() < BATCH_ENTRIES;
@@ -100,7 +125,8 @@ pub fn backfill_index(
 ) -> Result<()> {
     with_exec(txn, cx, |ex| {
         let mut entries: Vec<Key> = Vec::new();
-        for_each_row(ex, table, |ex, key, row| {
+        let read = columns_of_entries(index, expressions);
+        for_each_row(ex, table, &read, |ex, key, row| {
             entries.extend(entries_of(ex, (table, index), expressions, row, key)?);
             Ok(())
         })?;
@@ -178,7 +204,7 @@ pub fn rewrite_table(
         let mut rows: Vec<(Key, Vec<u8>)> = Vec::new();
         let mut entries: Vec<Vec<Key>> = new.indexes.iter().map(|_| Vec::new()).collect();
         let mut row: Vec<Datum> = Vec::new();
-        for_each_row(ex, old, |ex, _, old_row| {
+        for_each_row(ex, old, &all_columns(old), |ex, _, old_row| {
             row.clear();
             for expr in map {
                 row.push(expr.eval_owned(&mut ex.scope(), old_row)?);
@@ -237,7 +263,10 @@ fn has_nulls(table: &Table, column: usize) -> Error {
 /// It has (23502).
 pub fn validate_not_null(txn: &mut dyn Transaction, cx: &mut Context<'_>, table: &Table, column: usize) -> Result<()> {
     with_exec(txn, cx, |ex| {
-        for_each_row(ex, table, |_, _, row| if row[column].is_null() { Err(has_nulls(table, column)) } else { Ok(()) })
+        for_each_row(ex, table, &[column], |_, _, row| match row[column].is_null() {
+            true => Err(has_nulls(table, column)),
+            false => Ok(()),
+        })
     })
 }
 
@@ -252,8 +281,12 @@ pub fn validate_check(
     name: &str,
     condition: &Expr,
 ) -> Result<()> {
+    let mut read = Vec::new();
+    walk::for_each_column(condition, &mut |column| read.push(column));
+    read.sort_unstable();
+    read.dedup();
     with_exec(txn, cx, |ex| {
-        for_each_row(ex, table, |ex, _, row| {
+        for_each_row(ex, table, &read, |ex, _, row| {
             if condition.truth(&mut ex.scope(), row)? != Some(false) {
                 return Ok(());
             }
@@ -275,7 +308,7 @@ pub fn validate_partition(
     is_default: bool,
 ) -> Result<()> {
     with_exec(txn, cx, |ex| {
-        for_each_row(ex, table, |ex, _, row| {
+        for_each_row(ex, table, &all_columns(table), |ex, _, row| {
             for (router, child) in levels {
                 if super::find_partition(ex, router, row)? != Some(*child) {
                     let name = &table.name;
@@ -315,7 +348,7 @@ pub fn validate_domain(
     demand: InDomain<'_>,
 ) -> Result<()> {
     with_exec(txn, cx, |ex| {
-        for_each_row(ex, table, |ex, _, row| {
+        for_each_row(ex, table, &[column], |ex, _, row| {
             let value = &row[column];
             let (state, what) = match demand {
                 InDomain::NotNull if value.is_null() => (SqlState::NOT_NULL_VIOLATION, "contains null values"),
@@ -344,14 +377,32 @@ pub fn validate_foreign_key(
     table: &Table,
     rule: &ForeignKeyRule,
 ) -> Result<()> {
+    let mut read = rule.columns.to_vec();
+    read.sort_unstable();
+    read.dedup();
+    // Many rows refer to the same one, which is looked up once.
+    let mut there: HashSet<Key> = HashSet::new();
     with_exec(txn, cx, |ex| {
-        for_each_row(ex, table, |ex, _, row| {
+        for_each_row(ex, table, &read, |ex, _, row| {
             let values = rule.columns.iter().map(|&column| &row[column]);
             match Nulls::of(rule, values.clone()) {
                 Nulls::ReferToNothing => return Ok(()),
                 Nulls::AreMixed => return Err(super::references::mixed_nulls(table, rule)),
-                Nulls::None if target_exists(ex, table, rule, values.clone())? => return Ok(()),
                 Nulls::None => {}
+            }
+            let mut known = Key::new();
+            for (&column, value) in rule.columns.iter().zip(values.clone()) {
+                key::encode(table.columns[column].ty.ty, value, false, false, true, &mut known);
+            }
+            if there.contains(&known) {
+                return Ok(());
+            }
+            if target_exists(ex, table, rule, values.clone())? {
+                if there.len() == REFERENCES_MAX {
+                    there.clear();
+                }
+                there.insert(known);
+                return Ok(());
             }
             Err(super::references::not_present(table, rule, values, ex.cx.env))
         })
@@ -368,7 +419,7 @@ pub fn check_table(
     expressions: &Expressions,
     env: &Env,
 ) -> Result<Vec<String>> {
-    let columns: Vec<usize> = (0..table.columns.len() + usize::from(table.primary_key.is_none())).collect();
+    let columns = all_columns(table);
     let reader = RowReader::new(table, &columns);
     let mut row = vec![Datum::Null; columns.len()];
     let mut findings = Vec::new();
