@@ -1,7 +1,17 @@
 //! Types for tables whose rows are made from the catalogue when they are read. The list of these
 //! tables is elsewhere.
+//!
+//! Rows that were made may be kept, for as long as [`Lasting`] says, and shared by all who read
+//! them. A table has keys: columns by whose values its rows are looked up ([`MadeRows::find`]),
+//! instead of all of them being read. The order by a key is made when a row is first looked up by it.
+//!
+//! Invariants: rows that are found come in the order of the table. A cell that changes while the
+//! catalogue stays the same (a figure) is NULL in kept rows, and filled in for each reader
+//! ([`Fresh`]).
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 use colibri_types::{Datum, Env, Error, Result, Type, pulse};
 
@@ -28,7 +38,50 @@ pub struct SystemTable {
     pub is_padded: bool,
     /// Makes its rows; without, it has none.
     pub rows: Option<Fill>,
+    /// For how long its rows are right once they are made.
+    pub lasting: Lasting,
+    /// The columns by which rows are looked up.
+    pub keys: Vec<SystemKey>,
+    /// About how many rows it has, for the planner.
+    pub rows_expected: f64,
+    /// The cells that are filled in for each reader.
+    pub fresh: Option<Fresh>,
+    /// Where rows come from: those that are kept, or new ones by [`SystemTable::make`].
+    pub find: FindRows,
 }
+
+/// For how long rows of a system table are right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lasting {
+    /// For a statement: they tell of sessions, of figures or of settings.
+    Statement,
+    /// While the catalogue and the roles are the same, for readers who have the same rights and look
+    /// names up in the same schemas.
+    Reader,
+    /// While the catalogue and the roles are the same, for all.
+    Catalog,
+}
+
+/// A column by which rows are looked up. It has numbers or texts that are equal if their bytes are.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemKey {
+    /// The column's place.
+    pub column: usize,
+    /// About how many rows have the same value.
+    pub rows_alike: f64,
+}
+
+/// Cells that are not kept with a row.
+#[derive(Clone, Copy)]
+pub struct Fresh {
+    /// Their columns.
+    pub columns: &'static [usize],
+    /// Fills them in: takes the row as it is kept, and the row that is given.
+    pub fill: fn(&Env, &[Datum], &mut [Datum]) -> Result<()>,
+}
+
+/// Finds the rows of a table, or makes them.
+pub type FindRows = fn(&SystemTable, &Env) -> Result<Arc<MadeRows>>;
 
 impl std::fmt::Debug for SystemTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -68,8 +121,11 @@ impl SystemTable {
         if self.schema == "pg_catalog" { PG_CATALOG } else { INFORMATION_SCHEMA }
     }
 
-    /// All values, row after row.
-    pub fn cells(&self, env: &Env) -> Result<Vec<Datum>> {
+    /// Makes all rows.
+    ///
+    /// # Errors
+    /// Of making them; that a statement was cancelled meanwhile.
+    pub fn make(&self, env: &Env) -> Result<Arc<MadeRows>> {
         let mut rows = Rows { width: self.columns.len(), is_padded: self.is_padded, cells: Vec::new() };
         if let Some(fill) = self.rows {
             fill(env, &mut rows)?;
@@ -77,7 +133,104 @@ impl SystemTable {
         if !rows.cells.len().is_multiple_of(self.columns.len()) {
             return Err(Error::internal(format_args!("rows of {self:?} have another width than it")));
         }
-        Ok(rows.cells)
+        Ok(Arc::new(MadeRows::new(self, rows.cells)))
+    }
+}
+
+/// The rows of a table, as they were made.
+#[derive(Debug)]
+pub struct MadeRows {
+    width: usize,
+    cells: Vec<Datum>,
+    /// For each key of the table, the numbers of the rows in the order of its values. Rows with NULL
+    /// are left out, and rows with equal values come in the order of the table.
+    by_key: Vec<(SystemKey, OnceLock<Vec<u32>>)>,
+}
+
+/// A value that rows are looked up by.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum KeyValue<'v> {
+    Number(i64),
+    Text(&'v str),
+}
+
+impl<'v> KeyValue<'v> {
+    fn of(value: &'v Datum) -> Option<Self> {
+        match value {
+            Datum::Int(number) => Some(Self::Number(*number)),
+            Datum::Text(text) => Some(Self::Text(text)),
+            _ => None,
+        }
+    }
+}
+
+impl MadeRows {
+    fn new(table: &SystemTable, cells: Vec<Datum>) -> Self {
+        let by_key = table.keys.iter().map(|&key| (key, OnceLock::new())).collect();
+        Self { width: table.columns.len(), cells, by_key }
+    }
+
+    /// How many rows there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.cells.len() / self.width
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// A row by its number, from 0 on.
+    ///
+    /// # Panics
+    /// If there are fewer rows.
+    #[must_use]
+    pub fn row(&self, number: usize) -> &[Datum] {
+        &self.cells[number * self.width..][..self.width]
+    }
+
+    /// About how many bytes they take: those of long texts and arrays are not counted.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.cells.len() * size_of::<Datum>()
+    }
+
+    /// Adds the numbers of the rows that have a value in a key, in their order; `false` if rows
+    /// cannot be looked up by such a value. Nothing is equal to NULL.
+    ///
+    /// # Errors
+    /// That the statement was cancelled.
+    pub fn find(&self, key: usize, value: &Datum, found: &mut Vec<u32>) -> Result<bool> {
+        if value.is_null() {
+            return Ok(true);
+        }
+        let (Some((key, order)), Some(value)) = (self.by_key.get(key), KeyValue::of(value)) else { return Ok(false) };
+        // Made outside of the cell, as it polls.
+        let order = match order.get() {
+            Some(order) => order,
+            None => {
+                let made = self.order_by(key.column)?;
+                order.get_or_init(|| made)
+            }
+        };
+        let compared = |&row: &u32| {
+            let other = KeyValue::of(&self.row(row as usize)[key.column]);
+            other.map_or(Ordering::Less, |other| other.cmp(&value))
+        };
+        let first = order.partition_point(|row| compared(row) == Ordering::Less);
+        found.extend(order[first..].iter().take_while(|row| compared(row) == Ordering::Equal));
+        Ok(true)
+    }
+
+    fn order_by(&self, column: usize) -> Result<Vec<u32>> {
+        let value = |row: u32| KeyValue::of(&self.row(row as usize)[column]);
+        let count = u32::try_from(self.len()).map_err(|_| Error::internal("a system table has too many rows"))?;
+        pulse::work(self.len())?;
+        let mut order: Vec<u32> = (0..count).filter(|&row| value(row).is_some()).collect();
+        order.sort_by(|&one, &other| value(one).cmp(&value(other)));
+        Ok(order)
     }
 }
 
@@ -86,13 +239,15 @@ impl SystemTable {
 pub struct SystemTables {
     all: Vec<SystemTable>,
     by_name: HashMap<(&'static str, &'static str), usize>,
+    by_number: HashMap<u32, usize>,
 }
 
 impl SystemTables {
     /// Those of a list.
     pub fn new(all: Vec<SystemTable>) -> Self {
         let by_name = all.iter().enumerate().map(|(at, table)| ((table.schema, table.name), at)).collect();
-        Self { all, by_name }
+        let by_number = all.iter().enumerate().map(|(at, table)| (table.oid, at)).collect();
+        Self { all, by_name, by_number }
     }
 
     fn found(&self, schema: &str, name: &str) -> Option<&SystemTable> {
@@ -111,7 +266,7 @@ impl SystemTables {
 
     /// A table or table function by number.
     pub fn numbered(&self, oid: u32) -> Option<&SystemTable> {
-        self.all.iter().find(|table| table.oid == oid)
+        self.by_number.get(&oid).map(|&at| &self.all[at])
     }
 
     /// All of them.

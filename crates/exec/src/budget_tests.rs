@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use colibri_catalog::system_tables::{Rows, SystemTable};
+use colibri_catalog::system_tables::{Lasting, Rows, SystemTable};
 use colibri_catalog::{Table, record};
 
 use colibri_types::{Datum, Env, Result, Type, resolve};
@@ -141,6 +141,11 @@ fn system_table() -> &'static SystemTable {
         columns: vec![("n", Type::Int8)],
         is_padded: false,
         rows: Some(fill),
+        lasting: Lasting::Statement,
+        keys: Vec::new(),
+        rows_expected: ROWS as f64,
+        fresh: None,
+        find: SystemTable::make,
     }))
 }
 
@@ -190,7 +195,7 @@ fn plans(birds: &Arc<Table>, fresh: &Arc<Table>) -> Vec<Node> {
     vec![
         none(Node::Values { rows: (0..ROWS).map(|n| vec![int(n)]).collect() }),
         none(series(ROWS)),
-        none(Node::System { table: system_table() }),
+        none(Node::System { table: system_table(), columns: [0].into(), lookup: None }),
         // Each row as often as an empty series has rows.
         Node::Expand { input: boxed(series(ROWS)), calls: [(Series::Ints, vec![int(1), int(0)])].into() },
         none(window(WindowFunction::RowNumber)),

@@ -345,7 +345,12 @@ fn reads(node: &Node, table: &Table, once: bool, seen: &mut Vec<usize>) -> bool 
         Node::Series { args, .. } => args.iter().any(reads_anything),
         // Working rows come from a recursive query, whose terms are looked at where it stands.
         // So do the outer rows of a join.
-        Node::System { .. } | Node::Working { .. } | Node::Rest { .. } => false,
+        Node::Working { .. } | Node::Rest { .. } => false,
+        Node::System { lookup, .. } => {
+            let mut any = false;
+            lookup.iter().for_each(|lookup| lookup.values.for_each_value(&mut |value| any |= reads_anything(value)));
+            any
+        }
         Node::Expand { input, calls } => {
             calls.iter().flat_map(|(_, args)| args).any(reads_anything) || reads(input, table, once, seen)
         }

@@ -17,7 +17,7 @@
 //! | `operator`, `lower`, `operator_cache` | what every operator can do; operators made of a plan, and kept between its runs |
 //! | `batch`, `eval`, `needs` | rows on their way; expressions on a row; what a part of a plan depends on |
 //! | `point`, `scan`, `ranges`, `gather`, `inverted` | one row by its key; tables and indexes, ranges of them, rows that several find, or that have tokens |
-//! | `series`, `pass_through`, `lock_rows` | rows out of nothing; Filter, Project, Limit, Append; row locks |
+//! | `series`, `system`, `pass_through`, `lock_rows` | rows out of nothing; system tables; Filter, Project, Limit, Append; row locks |
 //! | `join`, `hash_join`, `merge_join` | nested loops; hash joins, and joins in parts; merge joins |
 //! | `aggregate`, `kept_arguments`, `sort`, `set_op` | grouping, and what it keeps of rows for later; sorting; DISTINCT, INTERSECT, EXCEPT |
 //! | `columns` and its folder | groupings on column vectors |
@@ -132,6 +132,7 @@ mod spill;
 mod spill_tests;
 mod subquery;
 mod switch;
+mod system;
 #[cfg(test)]
 mod test_bed;
 #[cfg(test)]

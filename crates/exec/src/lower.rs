@@ -29,11 +29,12 @@ use super::parts::{PartsRun, takes_away};
 use super::pass_through::{AppendRun, FilterRun, LimitRun, ProjectRun, only_moves_rows};
 use super::recursive::{RecursiveRun, WorkingRun};
 use super::scan::{CountRun, ScanOperator};
-use super::series::{ExpandRun, SeriesRun, SystemRun, ValuesRun};
+use super::series::{ExpandRun, SeriesRun, ValuesRun};
 use super::set_op::{DistinctRun, SetOpRun};
 use super::sort::Sort;
 use super::subquery::Memo;
 use super::switch::SwitchRun;
+use super::system::SystemRun;
 use super::trees::{TreeDeleteRun, TreeInsertRun, TreeUpdateRun};
 use super::update::UpdateRun;
 use super::window::Window;
@@ -273,7 +274,7 @@ fn without_input(number: usize, node: &Node, dividing: Option<&Dividing>) -> Run
     match node {
         Node::Values { rows } => Run::new(number, ValuesRun::new(rows)),
         Node::Series { series, args, numbered } => Run::new(number, SeriesRun::new(*series, args, *numbered)),
-        Node::System { table } => Run::new(number, SystemRun::new(table)),
+        Node::System { table, columns, lookup } => Run::new(number, SystemRun::new(table, columns, lookup)),
         Node::Scan(scan) => {
             Run::new(number, ScanOperator::new(scan, dividing.and_then(|dividing| dividing.morsel_of(scan))))
         }

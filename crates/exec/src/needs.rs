@@ -139,7 +139,7 @@ impl Search {
         match node {
             Node::Values { rows } => self.exprs(rows.iter().flatten(), filled),
             Node::Series { args, .. } => self.exprs(args.iter(), filled),
-            Node::System { .. } => {}
+            Node::System { .. } => node.for_each_expr(&mut |value| self.expr(value, filled)),
             Node::Working { id, .. } => self.needs.working |= !self.recursive.contains(id),
             Node::Recursive { id, first, again, .. } => {
                 self.node(first, filled);

@@ -1,12 +1,10 @@
-//! Rows out of nothing: VALUES, functions that give rows, system tables; and rows with such rows
-//! behind them.
+//! Rows out of nothing: VALUES, functions that give rows; and rows with such rows behind them.
 //!
 //! Invariants: a series whose start, stop or step is NULL is empty; one that would leave its type's
 //! range ends there.
 
 use std::sync::Arc;
 
-use colibri_catalog::system_tables::SystemTable;
 use colibri_types::{
     Array, Datum, Env, Error, Numeric, Result, Row, RowType, SqlState, Type, functions,
     functions::ON_VALUES,
@@ -340,48 +338,6 @@ impl Operator for SeriesRun {
             if numbered {
                 row[1] = Datum::Int(self.count);
             }
-        }
-        ex.spend(out.rows());
-        Ok(if out.is_empty() { Step::Done } else { Step::Rows })
-    }
-}
-
-/// A system table at work.
-pub(super) struct SystemRun {
-    table: &'static SystemTable,
-    cells: Option<Vec<Datum>>,
-    at: usize,
-}
-
-impl SystemRun {
-    pub(super) fn new(table: &'static SystemTable) -> Self {
-        Self { table, cells: None, at: 0 }
-    }
-}
-
-impl Operator for SystemRun {
-    fn reset(&mut self) {
-        (self.cells, self.at) = (None, 0);
-    }
-
-    fn rewind(&mut self, _: &mut Exec<'_, '_>) {
-        self.reset();
-    }
-
-    fn step(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
-        let table = self.table;
-        if ex.is_used_up() {
-            return Ok(Step::Yield);
-        }
-        let cells = match &mut self.cells {
-            Some(cells) => cells,
-            none => none.insert(table.cells(ex.cx.env)?),
-        };
-        let width = table.columns.len();
-        out.reset(width);
-        while self.at < cells.len() && !out.is_full() {
-            out.push_taken(&mut cells[self.at..self.at + width]);
-            self.at += width;
         }
         ex.spend(out.rows());
         Ok(if out.is_empty() { Step::Done } else { Step::Rows })

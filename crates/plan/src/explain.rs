@@ -407,7 +407,9 @@ impl Writer<'_> {
                 let number = numbered.then(|| "ordinality".to_owned());
                 std::iter::once(function_name(*series).to_owned()).chain(number).collect()
             }
-            Node::System { table } => table.columns.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            Node::System { table, columns, .. } => {
+                columns.iter().map(|&column| table.columns[column].0.to_owned()).collect()
+            }
             Node::Expand { input, calls } => {
                 let mut names = self.names(input, slots);
                 names.extend(calls.iter().map(|(series, _)| function_name(*series).to_owned()));
@@ -556,7 +558,26 @@ impl Writer<'_> {
                 }
                 self.subqueries(rows.iter().flatten(), place, &[], slots);
             }
-            Node::System { table } => self.head(node, place, format_args!("Catalog Scan on {table:?}")),
+            Node::System { table, lookup, .. } => {
+                self.head(node, place, format_args!("Catalog Scan on {table:?}"));
+                if let Some(lookup) = lookup {
+                    let column = table.columns[table.keys[lookup.key].column].0;
+                    let names = Names { columns: &[], slots };
+                    let condition = match &lookup.values {
+                        KeyPart::Eq(value) => format!("({column} = {})", expr_text(value, names)),
+                        KeyPart::AnyOf(array) => format!("({column} = ANY ({}))", expr_text(array, names)),
+                        KeyPart::In(list) => {
+                            let list: Vec<String> = list.iter().map(|value| expr_text(value, names)).collect();
+                            format!("({column} IN ({}))", list.join(", "))
+                        }
+                        KeyPart::Null => format!("({column} IS NULL)"),
+                    };
+                    self.property(place, "Lookup Cond", condition);
+                    let mut values = Vec::new();
+                    lookup.values.for_each_value(&mut |value| values.push(value));
+                    self.subqueries(values.into_iter(), place, &[], slots);
+                }
+            }
             Node::Expand { input, calls } => {
                 self.head(node, place, "ProjectSet");
                 let columns = self.names(input, slots);

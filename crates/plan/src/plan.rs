@@ -84,8 +84,10 @@ pub enum Node {
     /// `generate_series` and its like: rows that a function makes up, with their numbers behind if
     /// asked for.
     Series { series: Series, args: Exprs, numbered: bool },
-    /// A table of the system, whose rows are made from the catalogue.
-    System { table: &'static SystemTable },
+    /// A table of the system, whose rows are made from the catalogue: all of them, or those that have
+    /// some values in a key. The latter is asked again by whoever reads them.
+    /// `columns`: the places of those that a row consists of.
+    System { table: &'static SystemTable, columns: Arc<[usize]>, lookup: Option<Arc<SystemLookup>> },
     /// Each row as often as functions in the SELECT list give rows, with what they give behind it:
     /// the first of each, the second, …, NULL for those that give no more.
     Expand { input: Box<Node>, calls: Arc<[(Series, Vec<Expr>)]> },
@@ -414,13 +416,7 @@ impl KeyRanges {
 
     /// Calls something for each value that keys are compared with.
     pub fn for_each_value<'r>(&'r self, visit: &mut dyn FnMut(&'r Expr)) {
-        for part in &self.prefix {
-            match part {
-                KeyPart::Eq(value) | KeyPart::AnyOf(value) => visit(value),
-                KeyPart::In(values) => values.iter().for_each(&mut *visit),
-                KeyPart::Null => {}
-            }
-        }
+        self.prefix.iter().for_each(|part| part.for_each_value(visit));
         self.starts.iter().for_each(|(_, pattern)| visit(pattern));
         self.low.iter().chain(&self.high).for_each(|(value, _)| visit(value));
         self.alternatives.iter().for_each(|ranges| ranges.for_each_value(visit));
@@ -445,6 +441,17 @@ impl KeyRanges {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Inclusive(pub bool);
 
+/// How rows of a system table are looked up.
+#[derive(Debug, Clone)]
+pub struct SystemLookup {
+    /// By which of the table's keys.
+    pub key: usize,
+    /// Which values it is to have: expressions over no row. Never [`KeyPart::Null`].
+    pub values: KeyPart,
+    /// About how many rows are found.
+    pub rows: f64,
+}
+
 /// What a column of a key is to be.
 #[derive(Debug, Clone)]
 pub enum KeyPart {
@@ -456,6 +463,17 @@ pub enum KeyPart {
     AnyOf(Expr),
     /// NULL.
     Null,
+}
+
+impl KeyPart {
+    /// Calls `visit` with each value.
+    pub fn for_each_value<'r>(&'r self, visit: &mut dyn FnMut(&'r Expr)) {
+        match self {
+            Self::Eq(value) | Self::AnyOf(value) => visit(value),
+            Self::In(values) => values.iter().for_each(visit),
+            Self::Null => {}
+        }
+    }
 }
 
 /// Which rows a join gives.

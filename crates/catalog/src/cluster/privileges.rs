@@ -10,7 +10,7 @@ use super::roles::quoted_role;
 use super::{BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, PUBLIC_ROLE, RoleId, Roles};
 
 /// The role that a statement runs as, with the roles whose privileges it has.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authority {
     /// The role.
     pub role: RoleId,

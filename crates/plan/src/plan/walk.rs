@@ -60,8 +60,8 @@ impl Node {
             }
             Self::Delete(delete) => delete.returning.iter().flatten().for_each(visit),
             Self::Merge(merge) => merge.for_each_expr(visit),
-            Self::System { .. }
-            | Self::Parallel { .. }
+            Self::System { lookup, .. } => lookup.iter().for_each(|lookup| lookup.values.for_each_value(visit)),
+            Self::Parallel { .. }
             | Self::Distinct { .. }
             | Self::GroupingSets { .. }
             | Self::Append { .. }

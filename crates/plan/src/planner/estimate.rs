@@ -4,7 +4,7 @@ use super::access::{LOOKUP_COST, SEEK_COST, Wanted};
 use super::joins::{HASH_COST, PROBE_COST};
 use super::lateral::rows_of_calls;
 use super::order::Order;
-use super::relation::SYSTEM_ROWS;
+use super::system::SystemWanted;
 use super::{Planner, joins::columns_of};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr};
@@ -101,6 +101,9 @@ impl Planner<'_> {
                 return (path.rows * self.left_of(&wanted, &path)).max(1.0);
             }
             Source::Tree(tree) => return self.rows_of_tree((tree, relation.base), &conditions),
+            Source::System { table, .. } => {
+                return SystemWanted::alone(self, (table, relation.base), &conditions).rows_left();
+            }
             _ => self.all_rows_of(relation),
         };
         (rows * super::judge::left_by(conditions.len())).max(1.0)
@@ -116,7 +119,7 @@ impl Planner<'_> {
             Source::Shared { query, .. } if self.estimated.get() == 0 => self.rows_of_query(query),
             Source::Shared { .. } => UNKNOWN_ROWS,
             Source::Functions { calls, .. } => rows_of_calls(calls),
-            Source::System { .. } => SYSTEM_ROWS,
+            Source::System { table, .. } => table.rows_expected,
             Source::Lateral { .. } | Source::Working { .. } | Source::Keyed { .. } => 10.0,
             Source::Part { .. } => UNKNOWN_ROWS,
         }
@@ -133,7 +136,10 @@ impl Planner<'_> {
             }
             Node::Values { rows } => (rows.len() as f64, rows.len() as f64),
             Node::Series { .. } => (100.0, 100.0),
-            Node::System { .. } => (SYSTEM_ROWS, SYSTEM_ROWS),
+            Node::System { table, lookup, .. } => {
+                let rows = lookup.as_ref().map_or(table.rows_expected, |lookup| lookup.rows);
+                (rows, rows)
+            }
             Node::Working { .. } => (10.0, 10.0),
             Node::Keyed { keys, input, .. } if keys.is_empty() => {
                 let (rows, _) = self.work(input);

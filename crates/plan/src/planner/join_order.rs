@@ -383,7 +383,14 @@ fn relation_of<'r>(column: &Expr, relations: &'r [Relation]) -> Option<(&'r Rela
 /// How many different values a column of a table has, as far as keys and indexes tell.
 pub(super) fn values_of(planner: &Planner<'_>, column: &Expr, tables: &Tables<'_>) -> Option<f64> {
     let (relation, column) = relation_of(column, tables.relations)?;
-    let Source::Table(table) = &relation.source else { return None };
+    let table = match &relation.source {
+        Source::Table(table) => table,
+        Source::System { table, .. } => {
+            let key = table.keys.iter().find(|key| key.column == column)?;
+            return Some((table.rows_expected / key.rows_alike).max(1.0));
+        }
+        _ => return None,
+    };
     let rows = planner.sizes.rows(table).max(1.0);
     if table.key_columns() == [column] {
         return Some(rows);

@@ -18,8 +18,9 @@ use super::cost::ordered;
 use super::join_order::values_of;
 use super::lateral::{OuterValues, rows_of_calls};
 use super::order::{Fit, Order};
-use super::relation::{SYSTEM_ROWS, gated, is_constant};
+use super::relation::{gated, is_constant};
 use super::sorted_first::Costed;
+use super::system::{SYSTEM_SEEK_COST, SystemWanted};
 use super::values_first::{FEW_ROWS, Leads, order_of_values};
 use super::{Planned, Planner, Sizes, filtered};
 use crate::bind::rewrite;
@@ -507,7 +508,9 @@ impl Planner<'_> {
             }
             Source::Tree(tree) => self.rows_of_tree((tree, relation.base), &item.conditions),
             Source::Functions { calls, .. } => rows_of_calls(calls),
-            Source::System { .. } => SYSTEM_ROWS,
+            Source::System { table, .. } => {
+                SystemWanted::alone(self, (table, relation.base), &item.conditions).rows_left()
+            }
             Source::Lateral { .. } | Source::Working { .. } | Source::Keyed { .. } => 10.0,
             Source::Query(_) | Source::Shared { .. } | Source::Part { .. } => self.all_rows_of(relation),
         }
@@ -517,7 +520,13 @@ impl Planner<'_> {
     pub(super) fn scan_cost(&self, item: &Item<'_>, estimate: f64, tables: &Tables<'_>) -> f64 {
         let From::Relation(index) = item.from else { return estimate };
         let relation = &tables.relations[*index];
-        let Source::Table(table) = &relation.source else { return estimate };
+        let table = match &relation.source {
+            Source::Table(table) => table,
+            Source::System { table, .. } => {
+                return SystemWanted::alone(self, (table, relation.base), &item.conditions).rows_found();
+            }
+            _ => return estimate,
+        };
         (self.cheapest(&by_itself(table, *index, item, (tables, self.sizes)), &Order::ANY, None).cost - SEEK_COST)
             .max(estimate)
     }
@@ -590,6 +599,22 @@ impl Planner<'_> {
             }
         }
         if let From::Relation(index) = item.from
+            && let Source::System { table, .. } = &tables.relations[*index].source
+            && item.keys.is_empty()
+        {
+            let conditions: Vec<Expr> = item.conditions.iter().chain(across.iter().filter(usable)).cloned().collect();
+            let known = |column| columns.has(column);
+            let of_table = (*table, tables.relations[*index].base);
+            if let Some((by, found)) = SystemWanted::with(self, of_table, &conditions, &known).cheapest()
+                && (columns.has_any(&conditions[by]) || item.is_filter())
+            {
+                let cost = rows * (SYSTEM_SEEK_COST + found * seen);
+                if cost < best.0 {
+                    best = (cost, Method::Index);
+                }
+            }
+        }
+        if let From::Relation(index) = item.from
             && let Source::Tree(tree) = &tables.relations[*index].source
             && item.keys.is_empty()
         {
@@ -636,7 +661,7 @@ impl Planner<'_> {
         tables: &Tables<'_>,
     ) -> Result<Planned> {
         if let (Method::Index, From::Relation(index)) = (method, inner.from)
-            && let Source::Table(_) | Source::Tree(_) = &tables.relations[*index].source
+            && let Source::Table(_) | Source::Tree(_) | Source::System { .. } = &tables.relations[*index].source
         {
             return self.index_join(kind, outer, columns, *index, inner.conditions.clone(), on, tables);
         }
@@ -770,6 +795,12 @@ impl Planner<'_> {
             Source::Tree(tree) => {
                 let asked = (&**tree, relation.base);
                 let scanned = self.tree_lookup(asked, &tables.needed[inner], &conditions, (columns, &values));
+                (scanned.rows, scanned)
+            }
+            Source::System { table, .. } => {
+                let known = |column| columns.has(column);
+                let wanted = SystemWanted::with(self, (table, relation.base), &conditions, &known);
+                let scanned = wanted.scan(&tables.needed[inner], &|expr| values.in_slots(expr));
                 (scanned.rows, scanned)
             }
             _ => return Err(Error::internal("an index join needs a table")),

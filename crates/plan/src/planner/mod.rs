@@ -40,6 +40,7 @@ mod relation;
 mod rules;
 mod set_ops;
 mod sorted_first;
+mod system;
 mod trees;
 mod trees_of;
 mod values_first;

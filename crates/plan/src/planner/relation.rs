@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::system_tables::Lasting;
 use colibri_types::{Error, Result};
 
 use super::access::{Cheapest, Wanted};
@@ -10,6 +11,7 @@ use super::joins::Tables;
 use super::judge::left_by;
 use super::lateral::rows_of_calls;
 use super::order::Order;
+use super::system::SystemWanted;
 use super::{Layout, Planned, Planner, filtered};
 use crate::bind::rewrite;
 use crate::expr::Expr;
@@ -49,9 +51,6 @@ fn gated_by_pure(planned: Planned, conditions: Vec<Expr>) -> Planned {
     };
     Planned { node, ..planned }
 }
-
-/// About how many rows a system table has.
-pub(super) const SYSTEM_ROWS: f64 = 500.0;
 
 impl Planner<'_> {
     pub(super) fn relation(&mut self, index: usize, conditions: Vec<Expr>, tables: &Tables<'_>) -> Result<Planned> {
@@ -116,9 +115,14 @@ impl Planner<'_> {
                 let input = self.shared.get(id).ok_or_else(|| Error::internal("a part of a statement has no plan"))?;
                 (Node::Shared { id: *id, input: Arc::clone(input) }, 1_000.0)
             }
-            // Made once for the statement, however often it is read.
             Source::System { id, table } => {
-                (Node::Shared { id: *id, input: Arc::new(Node::System { table }) }, SYSTEM_ROWS)
+                if table.lasting != Lasting::Statement {
+                    let wanted = SystemWanted::alone(self, (table, base), &conditions);
+                    return Ok(gated(wanted.scan(&tables.needed[index], &|expr| expr), constant));
+                }
+                // These rows are made once for the statement, however often they are read.
+                let node = Node::System { table, columns: (0..relation.width).collect(), lookup: None };
+                (Node::Shared { id: *id, input: Arc::new(node) }, table.rows_expected)
             }
         };
         let node = self.cut(node, relation.width, &relation.source);

@@ -13,6 +13,7 @@ use super::access::{Path, SEEK_COST, Wanted};
 use super::join_order::values_of;
 use super::joins::{HASH_COST, Item, Method, Tables, UNITS_PER_METHOD, equality};
 use super::order::{Fit, Order, Ordered};
+use super::system::{SYSTEM_SEEK_COST, SystemWanted};
 use super::{Layout, Planned, Planner, Rewrites};
 use crate::bind::rewrite;
 use crate::expr::Expr;
@@ -108,9 +109,24 @@ impl Planner<'_> {
         for (place, item) in items.iter().enumerate().filter(|(_, item)| item.is_inner()) {
             pulse::work(UNITS_PER_METHOD)?;
             let From::Relation(index) = item.from else { continue };
-            let Source::Table(table) = &tables.relations[*index].source else { continue };
             let conditions: Vec<Expr> = item.conditions.iter().chain(&semi.on).cloned().collect();
             let (base, columns) = (tables.relations[*index].base, &tables.needed[*index][..]);
+            let table = match &tables.relations[*index].source {
+                Source::Table(table) => table,
+                Source::System { table, .. } => {
+                    let known = |column| semi.columns.has(column);
+                    let by_values = SystemWanted::with(self, (table, base), &conditions, &known);
+                    let scan = SystemWanted::alone(self, (table, base), &item.conditions).rows_found();
+                    if let Some((by, found)) = by_values.cheapest()
+                        && semi.columns.has_any(&conditions[by])
+                        && values * (HASH_COST + SYSTEM_SEEK_COST + found) < scan
+                    {
+                        return Ok(Leads::Always(keys));
+                    }
+                    continue;
+                }
+                _ => continue,
+            };
             let by_values = Wanted {
                 table,
                 base,

@@ -34,6 +34,7 @@ use crate::session::notifications::Hub;
 use crate::session::recipes::Recipes;
 use crate::session::sizes::TxnSizes;
 use crate::session::temporary::TemporaryStore;
+use crate::system::kept::KeptTables;
 
 /// Values of a sequence that one write sets aside.
 const SEQUENCE_BLOCK: i64 = 32;
@@ -66,6 +67,7 @@ pub struct Engine {
     rewrites: AtomicU8,
     /// An [`Access`].
     access: AtomicU8,
+    kept_tables: KeptTables,
 }
 
 /// What sessions may do with a database.
@@ -231,6 +233,7 @@ impl Engine {
             memory,
             rewrites: AtomicU8::new(Rewrites::Paying as u8),
             access: AtomicU8::new(access as u8),
+            kept_tables: KeptTables::default(),
         })))
     }
 
@@ -422,6 +425,11 @@ impl Engine {
     pub(crate) fn rewrites(&self) -> Rewrites {
         let rewrites = self.rewrites.load(Ordering::Relaxed);
         [Rewrites::All, Rewrites::None].into_iter().find(|&one| one as u8 == rewrites).unwrap_or_default()
+    }
+
+    /// The rows of system tables that are kept.
+    pub(crate) fn kept_tables(&self) -> &KeptTables {
+        &self.kept_tables
     }
 
     /// What sessions know of statements and share.

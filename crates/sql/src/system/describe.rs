@@ -97,7 +97,7 @@ fn definition(names: Option<&Surroundings>, table: &Table, index: &AnyIndex, on:
         columns.join(", "),
         including(table, index),
         if index.nulls_not_distinct { " NULLS NOT DISTINCT" } else { "" },
-        index.predicate.as_ref().map(|condition| format!(" WHERE ({condition})")).unwrap_or_default(),
+        index.predicate.as_ref().map(|condition| format!(" WHERE {}", condition_shown(condition))).unwrap_or_default(),
     )
 }
 
@@ -163,6 +163,14 @@ pub(super) fn in_index(expression: &str) -> String {
         Ok(ast::Expr::Function(_)) => expression.to_owned(),
         Ok(ast::Expr::Identifier(_)) => format!("({expression})"),
         _ => format!("(({expression}))"),
+    }
+}
+
+/// The condition of an index: in parentheses unless it is a column or a call.
+pub(super) fn condition_shown(condition: &str) -> String {
+    match crate::statement::parse_expr(condition) {
+        Ok(ast::Expr::Function(_) | ast::Expr::Identifier(_)) => condition.to_owned(),
+        _ => format!("({condition})"),
     }
 }
 
@@ -242,7 +250,11 @@ pub(crate) fn exclusion(table: &Table, index: &AnyIndex) -> String {
         format!("{shown} WITH {}", part.operator)
     };
     let parts: Vec<String> = index.exclusion.iter().map(part).collect();
-    let condition = index.predicate.as_ref().map(|condition| format!(" WHERE (({condition}))")).unwrap_or_default();
+    let condition = index
+        .predicate
+        .as_ref()
+        .map(|condition| format!(" WHERE ({})", condition_shown(condition)))
+        .unwrap_or_default();
     let method = index.method.as_deref().unwrap_or("btree");
     format!("EXCLUDE USING {method} ({}){condition}", parts.join(", "))
 }

@@ -24,6 +24,7 @@
 //! | `policies` | policies of row-level security |
 //! | `partitions` | partitioned tables and partitions |
 //! | `names` | object numbers as names and back: `regclass` and its kin |
+//! | `kept` | how long rows are right once they are made, and the rows that are kept |
 //!
 //! Invariants: an object has the number that it has in the catalogue; system tables have
 //! PostgreSQL's. A statement sees one state of the catalogue, that of its transaction; figures
@@ -37,6 +38,7 @@ pub(crate) mod describe;
 pub(crate) mod extended_statistics;
 pub(crate) mod extensions;
 pub(crate) mod functions;
+pub(crate) mod kept;
 pub(crate) mod names;
 pub(crate) mod operators;
 pub(crate) mod partitions;
@@ -57,9 +59,10 @@ use std::sync::LazyLock;
 
 pub(crate) use relations::class_of as class_of_comment;
 
-use colibri_catalog::system_tables::{Fill, Rows, SystemTable, SystemTables};
+use colibri_catalog::system_tables::{Fill, Fresh, Rows, SystemTable, SystemTables};
 pub(crate) use colibri_catalog::system_tables::{INFORMATION_SCHEMA, PG_CATALOG, is_system_schema};
 use colibri_types::{Datum, Type};
+use kept::Traits;
 
 const ALL_FILLS: [&[(&str, Fill)]; 17] = [
     depends::FILLS,
@@ -108,7 +111,23 @@ fn declared(line: &'static str, fills: &HashMap<&str, Fill>) -> Option<SystemTab
     let columns = columns.collect::<Option<Vec<_>>>()?;
     let is_padded = statistics::FILLS.iter().any(|(known, _)| *known == name);
     let rows = fills.get(name).copied();
-    Some(SystemTable { oid, schema, name, is_view, is_function, columns, is_padded, rows })
+    let Traits { lasting, keys, rows_expected, fresh } = kept::traits_of(schema, name, &columns);
+    let find = kept::find;
+    Some(SystemTable {
+        oid,
+        schema,
+        name,
+        is_view,
+        is_function,
+        columns,
+        is_padded,
+        rows,
+        lasting,
+        keys,
+        rows_expected,
+        fresh,
+        find,
+    })
 }
 
 fn inner_type(name: &str) -> Option<Type> {
@@ -196,7 +215,7 @@ mod tests {
         let surroundings = Surroundings { authority, ..Default::default() };
         let env = Env { surroundings: Some(std::sync::Arc::new(surroundings)), ..Env::default() };
         for table in tables() {
-            assert!(table.cells(&env).unwrap().len().is_multiple_of(table.columns.len()), "{table:?}");
+            table.make(&env).unwrap_or_else(|error| panic!("{table:?}: {error}"));
         }
     }
 }

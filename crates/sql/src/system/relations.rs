@@ -15,8 +15,8 @@ use compact_str::CompactString;
 use super::types::collation_numbered;
 use super::types::{BTREE, method_number, row_type};
 use super::{
-    Fill, INFORMATION_SCHEMA, NULL, PG_CATALOG, Rows, SystemTable, array, describe, flag, int, oid, text, text_or_null,
-    vector,
+    Fill, Fresh, INFORMATION_SCHEMA, NULL, PG_CATALOG, Rows, SystemTable, array, describe, flag, int, oid, text,
+    text_or_null, vector,
 };
 use crate::surroundings::Names as _;
 use crate::surroundings::Surroundings;
@@ -102,6 +102,44 @@ pub(super) fn figures(names: &Surroundings, space: u32) -> Result<(u64, u64)> {
     Ok(size.map_or((0, 0), |size| (size.entries, size.bytes)))
 }
 
+/// How large a relation is.
+#[derive(Clone, Copy)]
+enum Size {
+    /// It has so many pages, and no figure of rows.
+    Pages(i64),
+    /// As large as these spaces are: of one the pages are counted, of the other one the entries.
+    /// Both are asked when the row is read.
+    Spaces { pages: Option<u32>, entries: u32 },
+}
+
+/// The places of `relpages` and `reltuples`.
+const SIZE_CELLS: [usize; 2] = [9, 10];
+
+/// Figures change while the catalogue stays the same; the text of a bound is in the form of dates
+/// that the session has. A kept row has the numbers of spaces in the cells of figures.
+pub(super) const FRESH_CELLS_OF_CLASSES: Fresh = Fresh { columns: &[9, 10, 32], fill: fresh_cells };
+
+fn fresh_cells(env: &Env, kept: &[Datum], row: &mut [Datum]) -> Result<()> {
+    let names = env.names();
+    let [pages, entries] = SIZE_CELLS;
+    let figures_of = |cell: &Datum| match cell {
+        Datum::Int(space) => u32::try_from(*space).map_or(Ok((0, 0)), |space| figures(names, space)),
+        _ => Ok((0, 0)),
+    };
+    if matches!(kept[entries], Datum::Int(_)) {
+        row[pages] = int(figures_of(&kept[pages])?.1.div_ceil(PAGE_BYTES) as i64);
+        row[entries] = Datum::Float(f64::from(figures_of(&kept[entries])?.0 as f32));
+    }
+    let is_partition = matches!(kept[26], Datum::Bool(true));
+    if is_partition
+        && let Datum::Int(id) = kept[0]
+        && let Some(table) = u32::try_from(id).ok().and_then(|id| names.catalog.table(id))
+    {
+        row[32] = super::partitions::bound_value(names, table, env);
+    }
+    Ok(())
+}
+
 /// A row of `pg_class`, as far as kinds of relations differ.
 struct Class<'a> {
     id: u32,
@@ -111,8 +149,7 @@ struct Class<'a> {
     access_method: u32,
     owner: RoleId,
     acl: Option<&'a Acl>,
-    entries: u64,
-    bytes: u64,
+    size: Size,
     columns: usize,
     checks: usize,
     has_index: bool,
@@ -125,8 +162,6 @@ struct Class<'a> {
     /// It has partitions.
     has_children: bool,
     is_partition: bool,
-    /// Of a partition: which rows it takes.
-    bound: Datum,
 }
 
 impl Class<'_> {
@@ -138,6 +173,10 @@ impl Class<'_> {
     /// One whose rows have this type.
     fn push_of(&self, row_type: u32, names: &Surroundings, rows: &mut Rows) -> Result<()> {
         let is_stored = matches!(self.kind, "r" | "m" | "i");
+        let [pages, entries] = match self.size {
+            Size::Pages(pages) => [int(pages), Datum::Float(0.0)],
+            Size::Spaces { pages, entries } => [pages.map_or(int(-1), int), int(entries)],
+        };
         rows.push([
             oid(self.id),
             text(self.name),
@@ -148,8 +187,8 @@ impl Class<'_> {
             oid(self.access_method),
             oid(if is_stored { self.id } else { 0 }),
             oid(0),
-            int(self.bytes.div_ceil(PAGE_BYTES) as i64),
-            Datum::Float(if is_stored { f64::from(self.entries as f32) } else { 0.0 }),
+            pages,
+            entries,
             int(0),
             oid(0),
             flag(self.has_index),
@@ -171,7 +210,7 @@ impl Class<'_> {
             oid(0),
             acl(self.acl, names),
             self.options.clone(),
-            self.bound.clone(),
+            NULL,
         ])
     }
 }
@@ -232,8 +271,7 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             access_method: if table.is_view { 0 } else { HEAP },
             owner: BOOTSTRAP_ROLE,
             acl: Some(&system),
-            entries: 0,
-            bytes: 0,
+            size: Size::Pages(0),
             columns: table.columns.len(),
             checks: 0,
             has_index: false,
@@ -244,12 +282,11 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             security: (false, false),
             has_children: false,
             is_partition: false,
-            bound: NULL,
         }
         .push(names, rows)?;
     }
     for table in sorted_tables(names) {
-        table_classes(env, &table, rows)?;
+        table_classes(names, &table, rows)?;
     }
     for view in sorted_views(names) {
         Class {
@@ -260,8 +297,7 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             access_method: 0,
             owner: view.owner,
             acl: view.acl.as_ref(),
-            entries: 0,
-            bytes: 0,
+            size: Size::Pages(0),
             columns: view.columns.len(),
             checks: 0,
             has_index: false,
@@ -272,7 +308,6 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             security: (false, false),
             has_children: false,
             is_partition: false,
-            bound: NULL,
         }
         .push(names, rows)?;
     }
@@ -285,8 +320,7 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             access_method: 0,
             owner: sequence.owner,
             acl: sequence.acl.as_ref(),
-            entries: 1,
-            bytes: PAGE_BYTES,
+            size: Size::Pages(1),
             columns: 3,
             checks: 0,
             has_index: false,
@@ -297,7 +331,6 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             security: (false, false),
             has_children: false,
             is_partition: false,
-            bound: NULL,
         }
         .push(names, rows)?;
     }
@@ -311,8 +344,7 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             access_method: 0,
             owner: ty.owner,
             acl: None,
-            entries: 0,
-            bytes: 0,
+            size: Size::Pages(0),
             columns: usize::from(composite.last_number),
             checks: 0,
             has_index: false,
@@ -323,7 +355,6 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             security: (false, false),
             has_children: false,
             is_partition: false,
-            bound: NULL,
         }
         .push_of(ty.id, names, rows)?;
     }
@@ -331,13 +362,11 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
 }
 
 /// A table, and its indexes.
-fn table_classes(env: &Env, table: &Table, rows: &mut Rows) -> Result<()> {
-    let names = env.names();
+fn table_classes(names: &Surroundings, table: &Table, rows: &mut Rows) -> Result<()> {
     let is_partitioned = table.partitioned.is_some();
     let has_partitions = table.partitioned.as_ref().is_some_and(|partitioned| !partitioned.partitions.is_empty());
     let has_children = has_partitions || !table.children.is_empty();
     let namespace = namespace_of(names, &table.schema);
-    let (entries, bytes) = figures(names, table.space)?;
     let refers = !table.foreign_keys.is_empty() || names.catalog.referring_to(table.id).next().is_some();
     let class = Class {
         id: table.id,
@@ -351,8 +380,10 @@ fn table_classes(env: &Env, table: &Table, rows: &mut Rows) -> Result<()> {
         access_method: if is_partitioned { 0 } else { HEAP },
         owner: table.owner,
         acl: table.acl.as_ref(),
-        entries: if is_partitioned { 0 } else { entries },
-        bytes: if is_partitioned { 0 } else { bytes },
+        size: match is_partitioned {
+            true => Size::Pages(0),
+            false => Size::Spaces { pages: Some(table.space), entries: table.space },
+        },
         columns: table.columns.iter().filter(|column| column.expression.is_none()).count(),
         checks: table.checks.len(),
         has_index: table.primary_key.is_some() || !table.indexes.is_empty(),
@@ -363,16 +394,18 @@ fn table_classes(env: &Env, table: &Table, rows: &mut Rows) -> Result<()> {
         security: (table.security.enabled, table.security.forced),
         has_children,
         is_partition: table.partition_of.is_some(),
-        bound: super::partitions::bound_value(names, table, env),
     };
     class.push(names, rows)?;
-    let of_index = |id, name, columns, bytes, parent: Option<u32>| Class {
+    let of_index = |id, name, columns, space, parent: Option<u32>| Class {
         id,
         name,
         kind: if is_partitioned { "I" } else { "i" },
         access_method: BTREE,
         acl: None,
-        bytes,
+        size: match is_partitioned {
+            true => Size::Pages(0),
+            false => Size::Spaces { pages: space, entries: table.space },
+        },
         columns,
         checks: 0,
         has_index: false,
@@ -383,16 +416,14 @@ fn table_classes(env: &Env, table: &Table, rows: &mut Rows) -> Result<()> {
         security: (false, false),
         has_children,
         is_partition: parent.is_some(),
-        bound: NULL,
         ..class
     };
     if let Some(key) = &table.primary_key {
         // The table itself is in the key's order.
-        of_index(key.id, &key.name, key.columns.len(), 0, key.parent).push(names, rows)?;
+        of_index(key.id, &key.name, key.columns.len(), None, key.parent).push(names, rows)?;
     }
     for index in &table.indexes {
-        let (_, bytes) = figures(names, index.space)?;
-        let class = of_index(index.id, &index.name, index.columns.len(), bytes, index.parent);
+        let class = of_index(index.id, &index.name, index.columns.len(), Some(index.space), index.parent);
         let access_method = index.method.as_deref().map_or(BTREE, method_number);
         Class { access_method, ..class }.push(names, rows)?;
     }
@@ -724,7 +755,7 @@ fn indexes(env: &Env, rows: &mut Rows) -> Result<()> {
                 vector(Type::Oid, types.iter().enumerate().map(|one| oid(class(one)))),
                 vector(Type::Int2, index.columns.iter().map(|part| int(option(part)))),
                 expressions_of(&table, &index).map_or(NULL, |all| text(&all)),
-                index.predicate.as_deref().map_or(NULL, |condition| text(&format!("({condition})"))),
+                index.predicate.as_deref().map_or(NULL, |condition| text(&describe::condition_shown(condition))),
             ])?;
         }
     }

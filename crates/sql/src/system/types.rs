@@ -89,6 +89,9 @@ struct TypeRow<'a> {
     domain: Option<(&'a Domain, Option<&'a str>)>,
 }
 
+/// PostgreSQL's number of the type of arrays of boxes.
+const BOX_ARRAY: u32 = 1020;
+
 impl TypeRow<'_> {
     fn push(&self, rows: &mut Rows) -> Result<()> {
         let has = self.has;
@@ -105,7 +108,8 @@ impl TypeRow<'_> {
             text(self.category),
             flag(self.is_preferred),
             flag(true),
-            text(","),
+            // Corners of a box are divided by commas, so boxes in an array are not.
+            text(if [Type::Box.oid(), BOX_ARRAY].contains(&self.number) { ";" } else { "," }),
             oid(self.relation),
             oid(has.subscript),
             oid(has.element),
