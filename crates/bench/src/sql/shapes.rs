@@ -8,8 +8,8 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `set` | what shapes run on: one of two sets of tables, rows and statements |
-//! | `service`, `helpdesk` | the sets: each has its tables and statements as files of SQL |
+//! | `set` | what shapes run on: one of three sets of tables, rows and statements |
+//! | `service`, `helpdesk`, `introspection` | the sets: each has its statements, and mostly its tables, as files of SQL |
 //! | `file` | reading the shapes of a set |
 //! | `draw` | the values that stand in a shape |
 //! | `measure` | running a shape, and what its answer hashes to |
@@ -25,6 +25,7 @@
 mod draw;
 mod file;
 mod helpdesk;
+mod introspection;
 mod measure;
 mod report;
 mod service;
@@ -198,7 +199,7 @@ mod tests {
             assert!(rows.iter().all(|row| row["ms"].is_number()), "{rows:#?}");
             rows.len()
         };
-        for set in ["service", "helpdesk"] {
+        for set in ["service", "helpdesk", "introspection"] {
             assert_eq!(results(set, "prepared"), results(set, "simple"));
         }
     }

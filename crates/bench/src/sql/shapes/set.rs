@@ -6,6 +6,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 
 use super::helpdesk::HelpDesk;
+use super::introspection::Introspection;
 use super::service::Service;
 use crate::sql::workload::load::Dataset;
 
@@ -16,6 +17,8 @@ pub enum Set {
     Service,
     /// A help desk with a shop, whose statements are written out
     Helpdesk,
+    /// What mappers, drivers and tools ask of the catalogue, over a schema of 300 tables
+    Introspection,
 }
 
 impl Set {
@@ -24,6 +27,7 @@ impl Set {
         match self {
             Self::Service => include_str!("service/shapes.sql"),
             Self::Helpdesk => include_str!("helpdesk/shapes.sql"),
+            Self::Introspection => include_str!("introspection/shapes.sql"),
         }
     }
 
@@ -31,6 +35,7 @@ impl Set {
         match self {
             Self::Service => Arc::new(Service(scale)),
             Self::Helpdesk => Arc::new(HelpDesk(scale)),
+            Self::Introspection => Arc::new(Introspection(scale)),
         }
     }
 }
