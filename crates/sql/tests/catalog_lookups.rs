@@ -51,7 +51,7 @@ fn number(random: &mut StdRng) -> String {
         1 => random.random_range(0..3000).to_string(),
         2 => format!("(SELECT max(oid) FROM pg_class WHERE relname = 't{table}')"),
         3 => "1259".to_owned(),
-        4 => format!("(SELECT oid::bigint FROM pg_class WHERE relname = 't{table}')"),
+        4 => format!("(SELECT max(oid)::bigint FROM pg_class WHERE relname = 't{table}')"),
         _ => format!("coalesce(to_regclass('t{table}')::oid, 0)"),
     }
 }
