@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::cluster::BOOTSTRAP_ROLE;
 use crate::collations::Collation;
 use crate::default_privileges::DefaultPrivileges;
+use crate::entries::{damaged, object_key, parse, to_json};
 use crate::extensions::Extension;
 use crate::objects::{FIRST_USER_OBJECT, ObjectId, PUBLIC_SCHEMA, Relation, Schema, Sequence, Table, View};
 use crate::operators::UserOperator;
@@ -29,6 +30,7 @@ use crate::routines::{Routine, RoutineType, UserCast};
 use crate::rules::Rule;
 use crate::statistics::Statistics;
 use crate::store_error::{InSql as _, in_sql};
+use crate::text_search::{SearchChange, SearchObjects};
 use crate::user_types::UserType;
 
 /// Where the catalogue is.
@@ -54,8 +56,9 @@ pub struct Catalog {
     casts: BTreeMap<ObjectId, Arc<UserCast>>,
     pub(crate) rules: BTreeMap<ObjectId, Arc<Rule>>,
     pub(crate) operators: BTreeMap<ObjectId, Arc<UserOperator>>,
-    collations: BTreeMap<ObjectId, Arc<Collation>>,
+    pub(crate) collations: BTreeMap<ObjectId, Arc<Collation>>,
     pub(crate) statistics: BTreeMap<ObjectId, Arc<Statistics>>,
+    pub(crate) search: SearchObjects,
     /// The locale of the database's own collation; `None` is that of bytes.
     locale: Option<CompactString>,
     /// Numbers of routines by their names, in whichever schemas.
@@ -73,13 +76,6 @@ pub struct Catalog {
 /// same number.
 // ON DISK: never renumber.
 pub const CONSTRAINT_COMMENT: i32 = -1;
-
-/// The key of an object in the catalogue's space.
-fn object_key(kind: u8, id: ObjectId) -> Key {
-    let mut key = Key::from_slice(&[kind]);
-    key.extend_from_slice(&id.to_be_bytes());
-    key
-}
 
 const VERSION: &[u8] = b"v";
 const NEXT_ID: &[u8] = b"i";
@@ -156,6 +152,8 @@ pub enum Change {
     PutStatistics(Statistics),
     /// Extended statistics are dropped.
     DropStatistics(ObjectId),
+    /// A configuration or a dictionary of text search is made, changed or dropped.
+    Search(SearchChange),
     /// The database's own collation is that of a locale.
     PutLocale(CompactString),
     /// The comment on an object, or on a column of it by number.
@@ -227,6 +225,7 @@ impl Entry {
             COLLATION => Change::PutCollation(parse(value)?),
             LOCALE => Change::PutLocale(parse(value)?),
             STATISTICS => Change::PutStatistics(parse(value)?),
+            SearchChange::DICTIONARY | SearchChange::CONFIGURATION => Change::Search(SearchChange::read(kind, value)?),
             COMMENT => {
                 let (id, column, text): (ObjectId, i32, String) = parse(value)?;
                 Change::Comment(id, column, Some(text))
@@ -275,18 +274,6 @@ fn get_u64(txn: &mut dyn Transaction, key: &[u8]) -> Result<u64> {
         Some(Ok(bytes)) => Ok(u64::from_le_bytes(bytes)),
         Some(Err(_)) => Err(damaged("a counter of the catalogue has a wrong length")),
     }
-}
-
-fn damaged(what: impl std::fmt::Display) -> Error {
-    Error::new(SqlState::DATA_CORRUPTED, format!("the catalogue is damaged: {what}"))
-}
-
-fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
-    serde_json::from_slice(bytes).map_err(damaged)
-}
-
-fn to_json(object: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(object).expect("objects of the catalogue have text keys and finite numbers")
 }
 
 impl Catalog {
@@ -530,6 +517,7 @@ impl Catalog {
                     txn.put(&space, &object_key(STATISTICS, one.id), &to_json(one)).in_sql()?
                 }
                 Change::DropStatistics(id) => txn.delete(&space, &object_key(STATISTICS, *id)).in_sql()?,
+                Change::Search(change) => change.write(txn, &space)?,
                 Change::PutLocale(locale) => txn.put(&space, &object_key(LOCALE, 0), &to_json(locale)).in_sql()?,
                 Change::Comment(id, column, Some(text)) => {
                     txn.put(&space, &comment_key(*id, *column), &to_json(&(*id, *column, text))).in_sql()?;
@@ -578,6 +566,7 @@ impl Catalog {
             | Change::DropRoutine(id)
             | Change::DropCollation(id)
             | Change::DropStatistics(id)
+            | Change::Search(SearchChange::DropDictionary(id) | SearchChange::DropConfiguration(id))
             | Change::DropCast(id)
             | Change::DropOperator(id)
             | Change::DropRule(id) => of(*id).collect(),
@@ -752,6 +741,7 @@ impl Catalog {
             Change::DropCollation(id) => _ = self.collations.remove(&id),
             Change::PutStatistics(one) => _ = self.statistics.insert(one.id, Arc::new(one)),
             Change::DropStatistics(id) => _ = self.statistics.remove(&id),
+            Change::Search(change) => self.search.apply(change),
             Change::PutLocale(locale) => self.locale = Some(locale),
             Change::Comment(id, column, Some(text)) => _ = self.comments.insert((id, column), text),
             Change::Comment(id, column, None) => _ = self.comments.remove(&(id, column)),
@@ -849,11 +839,6 @@ impl Catalog {
     #[must_use]
     pub fn view(&self, id: ObjectId) -> Option<&Arc<View>> {
         self.views.get(&id)
-    }
-
-    /// The collations that users have made.
-    pub fn collations(&self) -> impl Iterator<Item = &Arc<Collation>> {
-        self.collations.values()
     }
 
     /// The locale of the database's own collation; `None` is that of bytes.

@@ -1,8 +1,11 @@
 //! Collations that users have made.
 
+use std::sync::Arc;
+
 use colibri_types::CompactString;
 use serde::{Deserialize, Serialize};
 
+use crate::Catalog;
 use crate::cluster::RoleId;
 use crate::objects::ObjectId;
 
@@ -46,5 +49,12 @@ impl Collation {
     #[must_use]
     pub fn is_icu(&self) -> bool {
         self.provider == 'i'
+    }
+}
+
+impl Catalog {
+    /// The collations that users have made.
+    pub fn collations(&self) -> impl Iterator<Item = &Arc<Collation>> {
+        self.collations.values()
     }
 }

@@ -20,6 +20,7 @@ pub mod cluster;
 mod collations;
 pub mod column_reader;
 mod default_privileges;
+mod entries;
 mod extensions;
 pub mod inverted;
 mod new_objects;
@@ -35,6 +36,7 @@ mod statistics;
 pub mod store_error;
 pub mod system_tables;
 pub mod temporary;
+mod text_search;
 mod topics;
 mod user_types;
 
@@ -60,5 +62,6 @@ pub use routines::{
 pub use rules::Rule;
 pub use security::{Policy, RowSecurity};
 pub use statistics::Statistics;
+pub use text_search::{SearchChange, SearchConfiguration, SearchDictionary};
 pub use topics::TopicColumns;
 pub use user_types::{Composite, Domain, Field, Label, Range, TypeHandle, UserType, UserTypeKind};

@@ -39,6 +39,7 @@ impl Parser<'_> {
                 return self.comment_on_operator();
             }
             Kind::Key(K::Collation) => return self.comment_on_collation(),
+            Kind::Key(K::Text) => return self.comment_on_text_search(),
             Kind::Key(K::Statistics) => return self.comment_on_statistics(),
             Kind::Key(_) => {
                 let what = format!("a comment on {}", self.token_text(word));

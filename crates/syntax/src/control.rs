@@ -180,7 +180,10 @@ impl Parser<'_> {
         let token = self.peek();
         match token.kind {
             Kind::Key(K::Execute) => self.execute().map(Statement::Execute),
-            Kind::Key(K::Declare) => Err(self.refuse_statement(token, "DECLARE")),
+            // The query of the cursor is what is explained.
+            Kind::Key(K::Declare) => {
+                self.declare().map(|declare| Statement::Relational(Box::new(declare.query.statement)))
+            }
             Kind::Key(K::Refresh) => Err(self.refuse_statement(token, "REFRESH")),
             Kind::Key(K::Create) => {
                 // Tables may be made of a query, and nothing else.

@@ -105,6 +105,7 @@ impl Parser<'_> {
             }
             Kind::Key(K::Collation) if is_plain => self.create_collation().map(Statement::from),
             Kind::Key(K::Statistics) if is_plain => self.create_statistics().map(Statement::from),
+            Kind::Key(K::Text) if is_plain => self.create_text_search(token).map(Statement::from),
             Kind::Key(K::Aggregate) if !temporary && !unlogged => {
                 self.create_aggregate(or_replace).map(Statement::from)
             }
@@ -296,6 +297,12 @@ impl Parser<'_> {
         }
         if self.is_next(K::Owned) {
             return self.drop_owned().map(Statement::from);
+        }
+        if self.is_next(K::Text) {
+            return self.drop_text_search().map(Statement::from);
+        }
+        if let Some(drop) = self.drop_absent()? {
+            return Ok(drop.into());
         }
         let object_type = match self.kind() {
             Kind::Key(K::Table) => ObjectType::Table,

@@ -10,7 +10,7 @@
 //! | `THEN INSERT DEFAULT VALUES` | `THEN INSERT ROW` |
 //! | `THEN INSERT OVERRIDING SYSTEM VALUE …` | `THEN INSERT … WHERE system` |
 
-use colibri_types::{Error, Result};
+use colibri_types::{Error, Result, SqlState};
 use sqlparser::ast::{self, Assignment, AssignmentTarget, Expr, ObjectName, SelectItem, Statement, TableWithJoins};
 
 use crate::keyword::Keyword as K;
@@ -85,27 +85,30 @@ impl Parser<'_> {
     }
 
     /// The name of a column to be written.
-    /// A column, with fields and subscripts behind it: `a`, `a.b`, `a[1][2:3]`. Subscripts are one
-    /// part of the name, a call whose only argument has all of them.
+    /// A column, with fields and subscripts behind it: `a`, `a.b`, `a[1][2:3].c`. Subscripts that
+    /// follow each other are one part of the name, a call whose only argument has all of them.
     fn target(&mut self) -> Result<ObjectName> {
         let first = self.name()?;
         let mut name = vec![ast::ObjectNamePart::Identifier(first.clone())];
-        let mut access_chain = Vec::new();
         loop {
-            let token = self.peek();
-            match token.kind {
+            match self.kind() {
                 Kind::Period => {
                     self.next();
                     name.push(ast::ObjectNamePart::Identifier(self.label()?));
                 }
-                Kind::LeftBracket => access_chain.push(ast::AccessExpr::Subscript(self.subscript()?)),
+                Kind::LeftBracket => {
+                    let mut access_chain = Vec::new();
+                    while self.kind() == Kind::LeftBracket {
+                        access_chain.push(ast::AccessExpr::Subscript(self.subscript()?));
+                    }
+                    let root = Box::new(Expr::Identifier(first.clone()));
+                    let access = Expr::CompoundFieldAccess { root, access_chain };
+                    let args = vec![ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(access))];
+                    let subscripts = ast::ObjectNamePartFunction { name: first.clone(), args };
+                    name.push(ast::ObjectNamePart::Function(subscripts));
+                }
                 _ => break,
             }
-        }
-        if !access_chain.is_empty() {
-            let access = Expr::CompoundFieldAccess { root: Box::new(Expr::Identifier(first.clone())), access_chain };
-            let args = vec![ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(access))];
-            name.push(ast::ObjectNamePart::Function(ast::ObjectNamePartFunction { name: first, args }));
         }
         Ok(ObjectName(name))
     }
@@ -142,15 +145,17 @@ impl Parser<'_> {
         let open = self.peek();
         let columns = self.in_parens(Self::index_column)?;
         for column in columns {
-            let is_plain = column.operator_class.is_none() && column.column.options.sort.is_none();
+            // Operator classes of a type all mean the same equality.
+            let options = column.column.options;
+            let order = [(options.sort.is_some(), "ASC/DESC"), (options.nulls_first.is_some(), "NULLS FIRST/LAST")];
+            if let Some((_, what)) = order.into_iter().find(|(is_there, _)| *is_there) {
+                let message = format!("{what} is not allowed in ON CONFLICT clause");
+                let error = self.error_at(open, Error::new(SqlState::BAD_COLUMN_REFERENCE, message));
+                self.note_error(error);
+            }
             match column.column.expr {
-                Expr::Identifier(name) if is_plain => names.push(name),
-                expr if is_plain => names.push(Self::conflict_part(CONFLICT_EXPRESSION, &expr)),
-                _ => {
-                    let error = Error::unsupported("an operator class in ON CONFLICT");
-                    let error = self.error_at(open, error);
-                    self.note_error(error);
-                }
+                Expr::Identifier(name) => names.push(name),
+                expr => names.push(Self::conflict_part(CONFLICT_EXPRESSION, &expr)),
             }
         }
         if self.eat(K::Where) {

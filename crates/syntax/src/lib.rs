@@ -80,6 +80,7 @@ mod shown;
 mod statement;
 mod statistics;
 mod strings;
+mod text_search;
 mod token;
 pub mod tree;
 mod triggers;
@@ -119,6 +120,9 @@ pub const VARIADIC_MARK: &str = "VARIADIC";
 /// What begins the last name in the list of a window's PARTITION BY that is none of its expressions:
 /// behind it stands what EXCLUDE leaves out of the frame (`current row`, `group`, `ties`).
 pub const EXCLUDE_MARK: &str = "\u{1}exclude ";
+/// What begins the last name in the list of USING that is no column: behind it stands the alias of
+/// the columns that the list merges.
+pub const USING_ALIAS_MARK: &str = "\u{1}alias ";
 /// What ROWS FROM is spelled as in the tree.
 pub const ROWS_FROM: &str = "rows from";
 /// What begins the last part of the name of a table that another one is LIKE: behind it stands a

@@ -1,15 +1,15 @@
 //! Kept queries as people write them.
 //!
 //! The tree has no place for some of what PostgreSQL's language has: `ONLY`, `ROWS FROM`, `BETWEEN
-//! SYMMETRIC`, locks of several tables, and those that leave keys alone. It has marks instead, which
-//! [`crate::parse_query`] reads in a text of the catalogue, and nobody else does. What is shown, or
-//! dumped, is free of them.
+//! SYMMETRIC`, aliases of USING, locks of several tables, and those that leave keys alone. It has
+//! marks instead, which [`crate::parse_query`] reads in a text of the catalogue, and nobody else
+//! does. What is shown, or dumped, is free of them.
 
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{self, Expr, Ident, ObjectName, ObjectNamePart, TableFactor, VisitMut, VisitorMut};
 
-use crate::{EXCLUDE_MARK, KEY_LOCK_MARK, LOCK_MARK, ONLY_MARK, ROWS_FROM};
+use crate::{EXCLUDE_MARK, KEY_LOCK_MARK, LOCK_MARK, ONLY_MARK, ROWS_FROM, USING_ALIAS_MARK};
 
 /// Stands in front of the names of a lock that leaves keys alone, until the text is there.
 const OF_KEYS: &str = "\u{1}of keys ";
@@ -22,7 +22,7 @@ pub fn shown_query(kept: &str) -> String {
     }
     let Ok(mut query) = crate::parse_query(kept) else { return kept.to_owned() };
     let _ = query.visit(&mut Unmark);
-    let text = with_exclusions(query.to_string());
+    let text = with_using_aliases(with_exclusions(query.to_string()));
     if !text.contains(OF_KEYS) {
         return text;
     }
@@ -55,6 +55,29 @@ pub fn with_exclusions(mut text: String) -> String {
             at += 1;
         }
         text.insert_str(at, &format!(" EXCLUDE {what}"));
+    }
+    text
+}
+
+/// A text of the parser's tree with the aliases of USING where they belong, behind the lists of
+/// columns.
+fn with_using_aliases(mut text: String) -> String {
+    let mark = format!(", \"{USING_ALIAS_MARK}");
+    while let Some(from) = text.find(&mark) {
+        let name = from + mark.len();
+        // A quotation mark in the name is written twice.
+        let mut rest = text[name..].char_indices().peekable();
+        let mut length = None;
+        while let Some((at, letter)) = rest.next() {
+            if letter == '"' && rest.next_if(|&(_, next)| next == '"').is_none() {
+                length = Some(at);
+                break;
+            }
+        }
+        let Some(to) = length.map(|length| name + length) else { break };
+        let alias = format!(") AS \"{}\"", &text[name..to]);
+        // The list ends behind the quotation mark.
+        text.replace_range(from..(to + 2).min(text.len()), &alias);
     }
     text
 }
@@ -129,6 +152,8 @@ mod tests {
             "SELECT a FROM t, (SELECT a FROM ONLY t) AS y",
             "SELECT * FROM ROWS FROM(generate_series(1, 2), unnest(ARRAY[1])) WITH ORDINALITY AS x (a, b, c)",
             "SELECT * FROM t, LATERAL ROWS FROM(generate_series(1, t.a)) AS x",
+            "SELECT x.a FROM t JOIN u USING(a) AS x",
+            "SELECT \"x, \"\" y\".a FROM t LEFT JOIN u USING(a, b) AS \"x, \"\" y\" JOIN v USING(a)",
             "SELECT a FROM t FOR UPDATE",
             "SELECT a FROM t, u FOR UPDATE OF t, u NOWAIT",
             "SELECT a FROM t FOR NO KEY UPDATE OF t",

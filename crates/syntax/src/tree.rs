@@ -37,6 +37,7 @@ mod rules;
 mod sequences;
 mod settings;
 mod statistics;
+mod text_search;
 mod user_types;
 
 pub use admin::{
@@ -58,6 +59,7 @@ pub use rules::OnRules;
 pub use sequences::{IdentityChange, IdentityKind, SequenceNumber, SequenceOption};
 pub use settings::{Given, Setting, To};
 pub use statistics::OnStatistics;
+pub use text_search::{MappingChange, OnTextSearch, SearchKind, SearchOption};
 pub use user_types::{
     AttributeChange, DomainChange, ExtensionChange, LabelPlace, RangeOption, RangeOptions, TypeChange, TypeField,
     ViewChange,

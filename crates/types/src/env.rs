@@ -16,6 +16,7 @@ use compact_str::CompactString;
 use crate::datetime::{DateStyle, IntervalStyle, Zone};
 use crate::error::{Error, Result, SqlState};
 use crate::seeded::Seeded;
+use crate::text_search::{Configuration, Dictionary};
 use crate::types::Type;
 
 /// From where on texts count as alike: the settings `pg_trgm.*`.
@@ -80,6 +81,12 @@ pub trait Surround: Any + fmt::Debug + Send + Sync {
 
     /// Appends an object's name; its number, if nothing has that.
     fn write_name(&self, ty: Type, number: u32, out: &mut String);
+
+    /// A configuration of text search that a user has made.
+    fn search_configuration(&self, number: u32) -> Option<Arc<Configuration>>;
+
+    /// A dictionary of text search that a user has made.
+    fn search_dictionary(&self, number: u32) -> Option<Dictionary>;
 }
 
 impl Env {

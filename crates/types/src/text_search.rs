@@ -32,7 +32,7 @@ mod vector;
 
 pub use configuration::{CONFIGURATIONS, Configuration, DEFAULT_CONFIGURATION, DICTIONARIES, DictionaryEntry, PARSER};
 pub use configuration::{TEMPLATES, TemplateEntry, dictionary_named, dictionary_numbered};
-pub use configuration::{configuration_named, configuration_numbered, mapping};
+pub use configuration::{configuration_named, configuration_numbered};
 pub use dictionary::{Dictionary, Language, Lexized};
 pub use document::{Words, document, plain_query, query_of_text, web_query};
 pub use execute::{is_match, lexemes_match};

@@ -14,7 +14,7 @@ const DIFFERENT: &[(&str, &str, &str)] = &[
 ];
 
 fn stem(language: Language, word: &str) -> String {
-    match Dictionary::Stem(language).lexize(word).expect("nobody cancels it") {
+    match Dictionary::of(language).lexize(word).expect("nobody cancels it") {
         Lexized::Known(Some(stem)) => stem,
         // A stop word.
         Lexized::Known(None) => String::new(),

@@ -105,11 +105,19 @@ impl Binder<'_> {
             }
             Some(ast::JoinConstraint::Using(names)) => {
                 let mut columns = Vec::with_capacity(names.len());
+                let mut alias = None;
                 for name in names {
                     let ident = *name_parts(name)?.last().expect("a name has parts");
-                    columns.push((fold(ident), ident.span));
+                    match ident.value.strip_prefix(colibri_syntax::USING_ALIAS_MARK) {
+                        Some(name) => alias = Some((CompactString::from(name), ident.span)),
+                        None => columns.push((fold(ident), ident.span)),
+                    }
                 }
-                self.merge(kind, &columns, sides)
+                let conditions = self.merge(kind, &columns, sides)?;
+                if let Some((alias, span)) = alias {
+                    self.add_using_alias(&alias, &columns, span)?;
+                }
+                Ok(conditions)
             }
             Some(ast::JoinConstraint::Natural) => {
                 let names = self.common_columns(sides);
@@ -184,6 +192,38 @@ impl Binder<'_> {
         scope.merged.retain(|old| !new.iter().any(|new| old.parts.iter().all(|part| new.parts.contains(part))));
         scope.merged.extend(new);
         Ok(conditions)
+    }
+
+    /// A name of the columns that USING has just merged. The tables keep theirs, and the columns
+    /// are found without any as well.
+    fn add_using_alias(&mut self, alias: &CompactString, columns: &[(CompactString, Span)], span: Span) -> Result<()> {
+        let scope = self.scope();
+        if scope.tables.iter().any(|table| table.visible && table.name == *alias && table.schema.is_none()) {
+            let message = format!("table name \"{alias}\" specified more than once");
+            return Err(self.place(span, Error::new(SqlState::DUPLICATE_ALIAS, message)));
+        }
+        let merged = scope.merged[scope.merged.len() - columns.len()..].to_vec();
+        for Merged { name, expr, ty, parts } in merged {
+            let collation = super::scope::scope_collation(self.frame(), &expr);
+            let column = super::logical::Column { name, ty: ty.into(), origin: None, collation };
+            let computed = (!matches!(&expr, Expr::Column(place) if *place == parts[0])).then_some(expr);
+            self.scope().tables.push(ScopeTable {
+                name: alias.clone(),
+                schema: None,
+                base: parts[0],
+                columns: vec![column],
+                hidden: vec![false],
+                visible: true,
+                oid: None,
+                marker: None,
+                row_name: CompactString::default(),
+                is_scalar: false,
+                is_nullable: false,
+                computed,
+                read: None,
+            });
+        }
+        Ok(())
     }
 
     fn side_column(

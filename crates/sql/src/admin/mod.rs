@@ -170,6 +170,7 @@ impl Session {
             Admin::Policies(statement) => self.about_policies(statement),
             Admin::Collations(statement) => self.about_collations(statement),
             Admin::Statistics(statement) => self.about_statistics(statement),
+            Admin::TextSearch(statement) => self.about_text_search(statement),
         }
     }
 

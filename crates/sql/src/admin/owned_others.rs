@@ -28,6 +28,7 @@ impl Session {
         found.extend(collations.map(|one| format!("owner of collation {}", one.name)));
         let statistics = catalog.statistics().filter(|one| one.owner == role);
         found.extend(statistics.map(|one| format!("owner of statistics object {}", one.name)));
+        found.extend(self.told_of_search(|_, owner| owner == role).into_iter().map(|what| format!("owner of {what}")));
         found
     }
 
@@ -51,6 +52,7 @@ impl Session {
         for one in catalog.statistics().filter(|one| from.contains(&one.owner)) {
             changes.push(Change::PutStatistics(Statistics { owner: to, ..(**one).clone() }));
         }
+        changes.extend(self.reassigned_search(from, to));
         self.change(changes)
     }
 
@@ -88,6 +90,7 @@ impl Session {
         for one in collations {
             self.drop_collation(&[one.schema.clone(), one.name.clone()], true, cascade)?;
         }
+        self.drop_search(|_, owner| is_own(owner))?;
         Ok(())
     }
 }

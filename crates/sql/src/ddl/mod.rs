@@ -43,6 +43,7 @@ mod statistics;
 mod storage;
 mod system_counts;
 mod temporary;
+mod text_search;
 mod topics;
 mod triggers;
 mod type_dependents;
@@ -63,6 +64,15 @@ use sqlparser::ast::{self, ObjectType, Statement};
 
 use crate::bind::{in_database, name_span};
 use crate::session::{Session, Severity};
+
+/// The query that a statement makes a table or a materialized view of.
+pub(crate) fn query_of(statement: &Statement) -> Option<&ast::Query> {
+    match statement {
+        Statement::CreateTable(create) => create.query.as_deref(),
+        Statement::CreateView(create) if create.materialized => Some(&create.query),
+        _ => None,
+    }
+}
 
 /// Whether a statement changes the catalogue.
 pub(crate) fn is_ddl(statement: &Statement) -> bool {

@@ -288,6 +288,7 @@ impl Session {
         let mut told: Vec<String> = collations.map(|one| format!("collation {}", shown(&one.name))).collect();
         let statistics = self.catalog().statistics().filter(|one| one.schema == schema);
         told.extend(statistics.map(|one| format!("statistics object {}", shown(&one.name))));
+        told.extend(self.told_of_search(|of, _| of == schema));
         told
     }
 
@@ -302,6 +303,7 @@ impl Session {
             let mut quiet = Cascade::new(true);
             self.drop_collation_along(&[schema.into(), name], &mut quiet)?;
         }
+        self.drop_search(|of, _| of == schema)?;
         Ok(())
     }
 }

@@ -644,14 +644,20 @@ impl Session {
         explain: &tree::Explain,
         params: &[Datum],
     ) -> Result<(Rows, CompactString)> {
-        if let Statement::Relational(inner) = &explain.statement
-            && ddl::is_ddl(inner)
-            && !matches!(&**inner, ast::Statement::CreateTable(create) if create.query.is_some())
-        {
-            return Err(Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: cannot explain {inner}")));
-        }
         let Explained { show, analyze, summary, is_json } =
             Explained::of(explain.analyze, explain.verbose, &explain.options)?;
+        let mut made_of = None;
+        if let Statement::Relational(inner) = &explain.statement
+            && ddl::is_ddl(inner)
+        {
+            let Some(query) = ddl::query_of(inner) else {
+                return Err(Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: cannot explain {inner}")));
+            };
+            if analyze {
+                return Err(Error::unsupported("EXPLAIN ANALYZE of a statement that creates a table"));
+            }
+            made_of = Some(ast::Statement::Query(Box::new(query.clone())));
+        }
         let show = ExplainOptions { columns: self.own.settings.hot().uses_columns, ..show };
         let mut types: Vec<Option<Type>> = explaining.params().iter().copied().map(Some).collect();
         let (mut executed, mut given) = (None, None);
@@ -672,6 +678,7 @@ impl Session {
         let Statement::Relational(statement) = statement else {
             return Err(Error::unsupported("EXPLAIN of a statement that reads and changes no rows"));
         };
+        let statement = made_of.as_ref().unwrap_or(statement);
         if given.is_none() {
             self.plans.for_params = params.to_vec();
         }

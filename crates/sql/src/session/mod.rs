@@ -354,8 +354,6 @@ impl Session {
         self.env.intervals = colibri_types::datetime::IntervalStyle::named(settings.text("intervalstyle"));
         self.env.extra_float_digits = settings.text("extra_float_digits").parse().unwrap_or(1);
         self.env.escapes_bytes = settings.text("bytea_output") == "escape";
-        self.env.text_search =
-            crate::system::search::number_of_setting(settings.text("default_text_search_config")).unwrap_or(0);
         let threshold = |name: &str, usual: f64| settings.text(name).parse().unwrap_or(usual);
         let usual = Thresholds::default();
         self.env.trigram_thresholds = Thresholds {
@@ -364,6 +362,12 @@ impl Session {
             strict_word_similarity: threshold("pg_trgm.strict_word_similarity_threshold", usual.strict_word_similarity),
         };
         self.renew_search_path();
+        self.env.text_search = crate::system::search::number_of_setting(
+            &self.own.catalog,
+            &self.own.search_path,
+            self.own.settings.text("default_text_search_config"),
+        )
+        .unwrap_or(0);
         self.env.surroundings = None;
         if let Some(schema) = self.own.creation_path().iter().find(|schema| self.own.catalog.schema(schema).is_some()) {
             self.env.schema = schema.clone();

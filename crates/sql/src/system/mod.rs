@@ -48,6 +48,7 @@ pub(crate) mod relations;
 mod roles;
 pub(crate) mod routines;
 pub(crate) mod search;
+mod search_templates;
 mod standard;
 mod standard_routines;
 mod statistics;
@@ -58,6 +59,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 pub(crate) use relations::class_of as class_of_comment;
+pub(crate) use search_templates::dictionary_of;
 
 use colibri_catalog::system_tables::{Fill, Fresh, Rows, SystemTable, SystemTables};
 pub(crate) use colibri_catalog::system_tables::{INFORMATION_SCHEMA, PG_CATALOG, is_system_schema};

@@ -9,8 +9,10 @@
 //! `to_regclass` and its kin, which take names alone.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use colibri_catalog::{NAME_TEXT_BYTES_MAX, ObjectId, Relation, Table, parse_name};
+use colibri_types::text_search::{Configuration, Dictionary};
 use colibri_types::{
     ColumnType, Error, Modifier, Result, SqlState, Type,
     env::{Surround, number_itself},
@@ -272,10 +274,10 @@ impl Surroundings {
                         [name] => Ok(self.schema_number(name).map_or(Meaning::Nothing, Meaning::Number)),
                         _ => Err(Error::new(SqlState::BAD_NAME, "invalid name syntax")),
                     },
-                    Type::RegDictionary if super::search::is_missing(&self.catalog, &parts) => Ok(Meaning::Nothing),
                     Type::RegConfig | Type::RegDictionary => {
                         let parts = self.here(&parts, "qualified")?;
-                        Ok(super::search::meaning(ty, parts).unwrap_or_else(|| self.nothing_in(parts)))
+                        let found = super::search::number_named(&self.catalog, &self.search_path, ty, parts);
+                        Ok(found.map_or_else(|| self.nothing_in(parts), Meaning::Number))
                     }
                     _ => self.function_meant(&parts, |_| true),
                 }
@@ -523,7 +525,9 @@ impl Surround for Surroundings {
                 super::routines::signature(self, number).or_else(|| super::procedures::signature(number))
             }
             Type::RegOper | Type::RegOperator => self.operator_name(ty, number),
-            Type::RegConfig | Type::RegDictionary => super::search::name_of(ty, number).map(str::to_owned),
+            Type::RegConfig | Type::RegDictionary => {
+                super::search::shown_name(&self.catalog, &self.search_path, ty, number)
+            }
             _ => super::routines::name(self, number).or_else(|| super::procedures::name_of(number).map(quoted)),
         };
         match name {
@@ -531,6 +535,14 @@ impl Surround for Surroundings {
             // Writing to a string cannot fail.
             None => _ = write!(out, "{number}"),
         }
+    }
+
+    fn search_configuration(&self, number: u32) -> Option<Arc<Configuration>> {
+        super::search::configuration(&self.catalog, number).map(Arc::new)
+    }
+
+    fn search_dictionary(&self, number: u32) -> Option<Dictionary> {
+        super::search::dictionary(&self.catalog, number)
     }
 }
 

@@ -31,6 +31,7 @@ impl Parser<'_> {
             Kind::Key(K::Type) => self.alter_user_type(token).map(Statement::from),
             Kind::Key(K::Domain) => self.alter_domain().map(Statement::from),
             Kind::Key(K::Collation) => self.alter_collation().map(Statement::from),
+            Kind::Key(K::Text) => self.alter_text_search().map(Statement::from),
             Kind::Key(K::Statistics) => self.alter_statistics().map(Statement::from),
             Kind::Key(K::Extension) => self.alter_extension(token).map(Statement::from),
             Kind::Key(K::View | K::Sequence | K::Schema) => self.alter_object(token).map(Statement::from),

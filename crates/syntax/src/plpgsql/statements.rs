@@ -232,7 +232,9 @@ impl Parser<'_> {
         }
         let begins_query = matches!(
             self.kind(),
-            Kind::Key(K::Select | K::With | K::Values | K::Table | K::Insert | K::Update | K::Delete)
+            Kind::Key(
+                K::Select | K::With | K::Values | K::Table | K::Insert | K::Update | K::Delete | K::Explain | K::Show
+            )
         );
         let reverse = !begins_query && self.eat_word("reverse");
         let first = self.peek();

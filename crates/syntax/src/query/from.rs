@@ -80,11 +80,10 @@ impl Parser<'_> {
             return Ok(JoinConstraint::On(self.expr()?));
         }
         self.expect(K::Using)?;
-        let columns = self.column_names()?;
-        let token = self.peek();
+        let mut columns = self.column_names()?;
         if self.eat(K::As) {
-            self.name()?;
-            self.not_supported(token, "an alias of USING");
+            let alias = self.name()?;
+            columns.push(Self::mark(&format!("{}{}", crate::USING_ALIAS_MARK, crate::tree::fold(&alias)), alias.span));
         }
         Ok(JoinConstraint::Using(columns.into_iter().map(|column| ast::ObjectName::from(vec![column])).collect()))
     }

@@ -112,6 +112,8 @@ pub enum Admin {
     Collations(Box<super::Collations>),
     /// A statement about extended statistics.
     Statistics(Box<super::OnStatistics>),
+    /// A statement about text search, or DROP of what there is none of.
+    TextSearch(Box<super::OnTextSearch>),
     /// `DROP EXTENSION name, …`
     DropExtensions { names: Vec<Name>, if_exists: bool, cascade: bool },
 }
@@ -384,6 +386,7 @@ impl Admin {
             Self::DefaultPrivileges { .. } => "ALTER DEFAULT PRIVILEGES",
             Self::Policies(statement) => statement.tag(),
             Self::Collations(statement) => statement.tag(),
+            Self::TextSearch(statement) => statement.tag(),
             Self::Statistics(statement) => statement.tag(),
         }
     }

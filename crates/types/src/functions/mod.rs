@@ -28,6 +28,7 @@ mod bits;
 mod bytes;
 mod citext;
 mod comparisons;
+mod comparisons_by_name;
 mod crypto;
 mod datetime;
 mod degrees;
@@ -226,6 +227,8 @@ pub const TABLES: &[&[Function]] = &[
     bytes::TABLE,
     citext::TABLE,
     comparisons::TABLE,
+    comparisons_by_name::IMAGES,
+    comparisons_by_name::TABLE,
     crypto::TABLE,
     datetime::TABLE,
     double_metaphone::TABLE,

@@ -1,5 +1,6 @@
 //! The functions and operators of full text search. What they do is in `crate::text_search`.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use compact_str::CompactString;
@@ -50,23 +51,55 @@ fn array(value: &Datum) -> Result<&Array> {
     }
 }
 
-fn configuration(value: &Datum) -> Result<&'static Configuration> {
-    Configuration::find(int(value)? as u32)
+/// A configuration of the system, or one that a user has made.
+#[derive(Debug, Clone)]
+pub(super) enum ConfigurationRef {
+    /// Of the system.
+    System(&'static Configuration),
+    /// Of a user.
+    User(Arc<Configuration>),
+}
+
+impl Deref for ConfigurationRef {
+    type Target = Configuration;
+
+    fn deref(&self) -> &Configuration {
+        match self {
+            Self::System(configuration) => configuration,
+            Self::User(configuration) => configuration,
+        }
+    }
+}
+
+impl ConfigurationRef {
+    /// The configuration with a number.
+    ///
+    /// # Errors
+    /// XX000 if there is none.
+    fn find(number: u32, env: &Env) -> Result<Self> {
+        if let Some(found) = search::configuration_numbered(number) {
+            return Ok(Self::System(found));
+        }
+        let found = env.surroundings.as_deref().and_then(|around| around.search_configuration(number));
+        found
+            .map(Self::User)
+            .ok_or_else(|| Error::internal(format_args!("cache lookup failed for text search configuration {number}")))
+    }
+}
+
+fn configuration(value: &Datum, env: &Env) -> Result<ConfigurationRef> {
+    ConfigurationRef::find(int(value)? as u32, env)
 }
 
 /// The session's configuration.
-fn current(env: &Env) -> Result<&'static Configuration> {
-    Configuration::find(env.text_search)
+fn current(env: &Env) -> Result<ConfigurationRef> {
+    ConfigurationRef::find(env.text_search, env)
 }
 
 /// The configuration that is the first argument where there are `count` others, and these.
-fn configured<'a, 'd>(
-    args: &'a [&'d Datum],
-    count: usize,
-    env: &Env,
-) -> Result<(&'static Configuration, &'a [&'d Datum])> {
+fn configured<'a, 'd>(args: &'a [&'d Datum], count: usize, env: &Env) -> Result<(ConfigurationRef, &'a [&'d Datum])> {
     match args.split_first() {
-        Some((first, rest)) if rest.len() == count => Ok((configuration(first)?, rest)),
+        Some((first, rest)) if rest.len() == count => Ok((configuration(first, env)?, rest)),
         _ => Ok((current(env)?, args)),
     }
 }
@@ -172,37 +205,37 @@ fn json_vector(configuration: &Configuration, value: &Datum, parts: Parts) -> Re
 
 fn to_vector(args: &[&Datum], env: &Env) -> Result<Datum> {
     let (configuration, rest) = configured(args, 1, env)?;
-    search::document(configuration, text(rest[0])?).map(of_vector)
+    search::document(&configuration, text(rest[0])?).map(of_vector)
 }
 
 fn json_to_vector(args: &[&Datum], env: &Env) -> Result<Datum> {
     let (configuration, rest) = configured(args, 1, env)?;
-    json_vector(configuration, rest[0], ONLY_TEXTS)
+    json_vector(&configuration, rest[0], ONLY_TEXTS)
 }
 
 fn parts_to_vector(args: &[&Datum], env: &Env) -> Result<Datum> {
     let (configuration, rest) = configured(args, 2, env)?;
-    json_vector(configuration, rest[0], Parts::parse(json_document(rest[1])?)?)
+    json_vector(&configuration, rest[0], Parts::parse(json_document(rest[1])?)?)
 }
 
 fn to_query(args: &[&Datum], env: &Env) -> Result<Datum> {
     let (configuration, rest) = configured(args, 1, env)?;
-    of_query(&search::query_of_text(configuration, text(rest[0])?)?)
+    of_query(&search::query_of_text(&configuration, text(rest[0])?)?)
 }
 
 fn plain_to_query(args: &[&Datum], env: &Env) -> Result<Datum> {
     let (configuration, rest) = configured(args, 1, env)?;
-    of_query(&search::plain_query(configuration, text(rest[0])?, false)?)
+    of_query(&search::plain_query(&configuration, text(rest[0])?, false)?)
 }
 
 fn phrase_to_query(args: &[&Datum], env: &Env) -> Result<Datum> {
     let (configuration, rest) = configured(args, 1, env)?;
-    of_query(&search::plain_query(configuration, text(rest[0])?, true)?)
+    of_query(&search::plain_query(&configuration, text(rest[0])?, true)?)
 }
 
 fn web_to_query(args: &[&Datum], env: &Env) -> Result<Datum> {
     let (configuration, rest) = configured(args, 1, env)?;
-    of_query(&search::web_query(configuration, text(rest[0])?)?)
+    of_query(&search::web_query(&configuration, text(rest[0])?)?)
 }
 
 fn is_match(args: &[&Datum], _: &Env) -> Result<Datum> {
@@ -214,13 +247,15 @@ fn is_match_of(args: &[&Datum], _: &Env) -> Result<Datum> {
 }
 
 fn text_is_match(args: &[&Datum], env: &Env) -> Result<Datum> {
-    let document = search::document(current(env)?, text(args[0])?)?;
+    let configuration = current(env)?;
+    let document = search::document(&configuration, text(args[0])?)?;
     search::is_match(Vector::new(&document), &query(args[1])?).map(Datum::Bool)
 }
 
 fn text_is_match_of_text(args: &[&Datum], env: &Env) -> Result<Datum> {
-    let document = search::document(current(env)?, text(args[0])?)?;
-    let query = search::plain_query(current(env)?, text(args[1])?, false)?;
+    let configuration = current(env)?;
+    let document = search::document(&configuration, text(args[0])?)?;
+    let query = search::plain_query(&configuration, text(args[1])?, false)?;
     search::is_match(Vector::new(&document), &query).map(Datum::Bool)
 }
 
@@ -367,12 +402,9 @@ fn ranked(args: &[&Datum], rank: Rank) -> Result<Datum> {
 }
 
 /// Whether the first argument is a configuration, and the options, if they are there.
-fn headline_args<'a, 'd>(
-    args: &'a [&'d Datum],
-    env: &Env,
-) -> Result<(&'static Configuration, &'a [&'d Datum], &'d str)> {
+fn headline_args<'a, 'd>(args: &'a [&'d Datum], env: &Env) -> Result<(ConfigurationRef, &'a [&'d Datum], &'d str)> {
     let (configuration, rest) = match args {
-        [Datum::Int(number), rest @ ..] => (Configuration::find(*number as u32)?, rest),
+        [Datum::Int(number), rest @ ..] => (ConfigurationRef::find(*number as u32, env)?, rest),
         _ => (current(env)?, args),
     };
     let options = rest.get(2).map_or(Ok(""), |options| text(options))?;
@@ -381,14 +413,14 @@ fn headline_args<'a, 'd>(
 
 fn text_headline(args: &[&Datum], env: &Env) -> Result<Datum> {
     let (configuration, rest, options) = headline_args(args, env)?;
-    let headline = search::headline(configuration, text(rest[0])?, &query(rest[1])?, options)?;
+    let headline = search::headline(&configuration, text(rest[0])?, &query(rest[1])?, options)?;
     Ok(Datum::Text(CompactString::from(headline)))
 }
 
 fn json_headline(args: &[&Datum], env: &Env) -> Result<Datum> {
     let (configuration, rest, options) = headline_args(args, env)?;
     let query = query(rest[1])?;
-    let headline = |text: &str| search::headline(configuration, text, &query, options);
+    let headline = |text: &str| search::headline(&configuration, text, &query, options);
     match rest[0] {
         Datum::Jsonb(_) => marked(json_document(rest[0])?, &headline)?.datum(),
         json => {
@@ -425,15 +457,17 @@ fn mark_json(json: &str, mark: &Mark<'_>, out: &mut String) -> Result<()> {
     })
 }
 
-fn dictionary(value: &Datum) -> Result<Dictionary> {
+fn dictionary(value: &Datum, env: &Env) -> Result<Dictionary> {
     let number = int(value)? as u32;
+    let of_user = || env.surroundings.as_deref().and_then(|around| around.search_dictionary(number));
     search::dictionary_numbered(number)
         .map(|entry| entry.dictionary)
+        .or_else(of_user)
         .ok_or_else(|| Error::internal(format_args!("cache lookup failed for text search dictionary {number}")))
 }
 
-fn lexized(args: &[&Datum], _: &Env) -> Result<Datum> {
-    Ok(match dictionary(args[0])?.lexize(text(args[1])?)? {
+fn lexized(args: &[&Datum], env: &Env) -> Result<Datum> {
+    Ok(match dictionary(args[0], env)?.lexize(text(args[1])?)? {
         Lexized::Unknown => Datum::Null,
         Lexized::Known(lexeme) => texts(lexeme.iter().map(|lexeme| Datum::text(lexeme))),
         Lexized::Filtered(word) => texts(std::iter::once(Datum::text(&word))),
@@ -541,7 +575,7 @@ enum Rest {
     Tokens {
         text: CompactString,
         paused: Option<PausedTokens>,
-        configuration: Option<&'static Configuration>,
+        configuration: Option<ConfigurationRef>,
     },
 }
 
@@ -575,7 +609,9 @@ impl SearchRun {
                 expect_parser(first)?;
                 tokens(None)?
             }
-            SearchRows::Debug => tokens(Some(if rest.is_empty() { current(env)? } else { configuration(first)? }))?,
+            SearchRows::Debug => {
+                tokens(Some(if rest.is_empty() { current(env)? } else { configuration(first, env)? }))?
+            }
         };
         Ok(Self { ty: Arc::new(rows.row_type()), rest })
     }
@@ -590,7 +626,7 @@ impl SearchRun {
             Rest::Tokens { text, paused, configuration } => {
                 let Some(from) = paused.take() else { return Ok(None) };
                 let mut tokens = from.resume(text);
-                let values = match (tokens.next_token()?, *configuration) {
+                let values = match (tokens.next_token()?, configuration.as_ref()) {
                     (None, _) => return Ok(None),
                     (Some(token), None) => vec![Datum::Int(i64::from(token.kind)), Datum::text(token.text)],
                     (Some(token), Some(configuration)) => debug_row(configuration, &token)?,
@@ -622,27 +658,33 @@ fn lexeme_rows(vector: Vector<'_>) -> Result<Vec<Vec<Datum>>> {
 /// The row of `ts_debug` for a token.
 fn debug_row(configuration: &Configuration, token: &search::Token<'_>) -> Result<Vec<Datum>> {
     let (name, description) = KINDS[usize::from(token.kind) - 1];
-    let asked = search::mapping(configuration, token.kind);
+    let asked = configuration.asked(token.kind);
     let number = |number: u32| Datum::Int(i64::from(number));
-    let mut lexemes = Datum::Null;
-    if let Some(entry) = asked.and_then(search::dictionary_numbered)
-        && let Lexized::Known(lexeme) = entry.dictionary.lexize(token.text)?
-    {
-        lexemes = texts(lexeme.iter().map(|lexeme| Datum::text(lexeme)));
+    // The first one that knows anything of the word.
+    let (mut which, mut lexemes) = (Datum::Null, Datum::Null);
+    for &(dictionary_number, dictionary) in asked.iter() {
+        let found = match dictionary.lexize(token.text)? {
+            Lexized::Unknown => continue,
+            Lexized::Known(lexeme) => lexeme,
+            Lexized::Filtered(plain) => Some(plain),
+        };
+        which = number(dictionary_number);
+        lexemes = texts(found.iter().map(|lexeme| Datum::text(lexeme)));
+        break;
     }
     Ok(vec![
         Datum::text(name),
         Datum::text(description),
         Datum::text(token.text),
-        Datum::Array(Arc::new(Array::new(RegDictionary, asked.map(number).into_iter().collect()))),
-        asked.map_or(Datum::Null, number),
+        Datum::Array(Arc::new(Array::new(RegDictionary, asked.iter().map(|asked| number(asked.0)).collect()))),
+        which,
         lexemes,
     ])
 }
 
-fn unaccent(args: &[&Datum], _: &Env) -> Result<Datum> {
+fn unaccent(args: &[&Datum], env: &Env) -> Result<Datum> {
     let (dictionary, word) = match args {
-        [asked, word] => (dictionary(asked)?, text(word)?),
+        [asked, word] => (dictionary(asked, env)?, text(word)?),
         args => (Dictionary::Unaccent, text(args.last().copied().unwrap_or(&Datum::Null))?),
     };
     Ok(match dictionary.lexize(word)? {

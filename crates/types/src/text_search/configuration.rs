@@ -1,8 +1,13 @@
 //! Configurations: which dictionaries are asked for each kind of token. Numbers are PostgreSQL's.
+//!
+//! Those of the system are a table; those that users make come from what is around a session.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use super::dictionary::{Dictionary, Language, Lexized};
 use super::tokens::kind;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// The number of the parser, which is called `default`.
 pub const PARSER: u32 = 3722;
@@ -48,17 +53,23 @@ pub struct DictionaryEntry {
     pub dictionary: Dictionary,
 }
 
-/// A configuration: the language of words, and that of ASCII words, which may be another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Configuration {
     /// Its number.
     pub number: u32,
-    /// Its name.
+    /// The name of one that the system has.
     pub name: &'static str,
-    /// The dictionary for words.
-    words: u32,
-    /// The dictionary for words of ASCII letters.
-    ascii_words: u32,
+    asked: Asked,
+}
+
+/// Which dictionaries a configuration asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Asked {
+    /// Those of a language for words and for words of ASCII letters, `simple` for other tokens.
+    OfLanguage { words: u32, ascii_words: u32 },
+    /// Those that are listed, with their numbers, by the number of the kind of token.
+    Listed(Vec<Vec<(u32, Dictionary)>>),
 }
 
 const LANGUAGES: usize = Language::ALL.len();
@@ -69,7 +80,7 @@ pub const DICTIONARIES: [DictionaryEntry; LANGUAGES + 1] = {
         number: SIMPLE_DICTIONARY,
         name: "simple",
         template: SIMPLE_TEMPLATE,
-        dictionary: Dictionary::Simple,
+        dictionary: Dictionary::SIMPLE,
     };
     let mut all = [simple; LANGUAGES + 1];
     let mut at = 0;
@@ -79,44 +90,39 @@ pub const DICTIONARIES: [DictionaryEntry; LANGUAGES + 1] = {
             number: FIRST_STEMS + 2 * at as u32,
             name: stems_name(language),
             template: SNOWBALL_TEMPLATE,
-            dictionary: Dictionary::Stem(language),
+            dictionary: Dictionary::of(language),
         };
         at += 1;
     }
     all
 };
 
-/// All configurations, by number.
-pub const CONFIGURATIONS: [Configuration; LANGUAGES + 1] = {
-    let simple =
-        Configuration { number: SIMPLE, name: "simple", words: SIMPLE_DICTIONARY, ascii_words: SIMPLE_DICTIONARY };
-    let mut all = [simple; LANGUAGES + 1];
-    let mut english = 0;
-    let mut at = 0;
-    while at < LANGUAGES {
-        if matches!(Language::ALL[at], Language::English) {
-            english = FIRST_STEMS + 2 * at as u32;
-        }
-        at += 1;
-    }
-    at = 0;
-    while at < LANGUAGES {
-        let language = Language::ALL[at];
-        let words = FIRST_STEMS + 2 * at as u32;
+/// All configurations of the system, by number.
+pub static CONFIGURATIONS: LazyLock<Vec<Configuration>> = LazyLock::new(|| {
+    let number_of = |language: &Language| {
+        let at = Language::ALL.iter().position(|known| known == language).unwrap_or_default();
+        (FIRST_STEMS + 2 * at as u32, FIRST_LANGUAGE + 2 * at as u32)
+    };
+    let of_language = |number, name, words, ascii_words| {
+        let asked = Asked::OfLanguage { words, ascii_words };
+        Configuration { number, name, asked }
+    };
+    let mut all = vec![of_language(SIMPLE, "simple", SIMPLE_DICTIONARY, SIMPLE_DICTIONARY)];
+    for language in Language::ALL {
+        let (words, number) = number_of(language);
         // Words in ASCII letters are no words of these languages.
-        let ascii_words = if matches!(language, Language::Russian | Language::Hindi) { english } else { words };
-        all[at + 1] =
-            Configuration { number: FIRST_LANGUAGE + 2 * at as u32, name: language.name(), words, ascii_words };
-        at += 1;
+        let ascii_words = match language {
+            Language::Russian | Language::Hindi => number_of(&Language::English).0,
+            _ => words,
+        };
+        all.push(of_language(number, language.name(), words, ascii_words));
     }
     all
-};
+});
 
 /// The number of `english`, what texts are taken for unless it is said.
 pub const DEFAULT_CONFIGURATION: u32 = 13_164;
-const _: () = assert!(
-    matches!(CONFIGURATIONS[7].name.as_bytes(), b"english") && CONFIGURATIONS[7].number == DEFAULT_CONFIGURATION
-);
+const _: () = assert!(matches!(Language::ALL[6], Language::English) && FIRST_LANGUAGE + 2 * 6 == DEFAULT_CONFIGURATION);
 
 macro_rules! stems_names {
     ($($language:ident $name:literal)*) => {
@@ -137,13 +143,13 @@ stems_names! {
 /// The configuration with a number.
 #[must_use]
 pub fn configuration_numbered(number: u32) -> Option<&'static Configuration> {
-    const { &CONFIGURATIONS }.iter().find(|configuration| configuration.number == number)
+    CONFIGURATIONS.iter().find(|configuration| configuration.number == number)
 }
 
 /// The configuration with a name.
 #[must_use]
 pub fn configuration_named(name: &str) -> Option<&'static Configuration> {
-    const { &CONFIGURATIONS }.iter().find(|configuration| configuration.name == name)
+    CONFIGURATIONS.iter().find(|configuration| configuration.name == name)
 }
 
 /// The dictionary with a number.
@@ -162,36 +168,52 @@ pub fn dictionary_named(name: &str) -> Option<&'static DictionaryEntry> {
     const { &DICTIONARIES }.iter().chain([&UNACCENT]).find(|dictionary| dictionary.name == name)
 }
 
-/// The numbers of the dictionaries that a configuration asks for a kind of token, in their order.
-/// Tokens of which none knows anything are left out; so are those for which none is asked.
-#[must_use]
-pub fn mapping(configuration: &Configuration, kind: u8) -> Option<u32> {
-    match kind {
-        kind::ASCII_WORD | kind::ASCII_PART | kind::ASCII_HYPHENATED => Some(configuration.ascii_words),
-        kind::WORD | kind::PART | kind::HYPHENATED => Some(configuration.words),
-        kind::BLANK | kind::TAG | kind::PROTOCOL | kind::ENTITY => None,
-        1..=22 => Some(SIMPLE_DICTIONARY),
-        _ => None,
-    }
-}
-
 impl Configuration {
-    /// The configuration with a number.
-    ///
-    /// # Errors
-    /// XX000 if there is none.
-    pub fn find(number: u32) -> Result<&'static Self> {
-        configuration_numbered(number)
-            .ok_or_else(|| Error::internal(format_args!("cache lookup failed for text search configuration {number}")))
+    /// One that asks the dictionaries that are listed, with their numbers, for each kind of token.
+    #[must_use]
+    pub fn listed(number: u32, mappings: impl IntoIterator<Item = (u8, Vec<(u32, Dictionary)>)>) -> Self {
+        let mut listed = Vec::new();
+        for (kind, asked) in mappings {
+            let at = usize::from(kind);
+            if listed.len() <= at {
+                listed.resize(at + 1, Vec::new());
+            }
+            listed[at] = asked;
+        }
+        Self { number, name: "", asked: Asked::Listed(listed) }
+    }
+
+    /// The dictionaries that are asked for a kind of token, with their numbers, in their order.
+    /// Tokens of which none knows anything are left out; so are those for which none is asked.
+    #[must_use]
+    pub fn asked(&self, kind: u8) -> Cow<'_, [(u32, Dictionary)]> {
+        match &self.asked {
+            Asked::Listed(listed) => listed.get(usize::from(kind)).map_or(Cow::Borrowed(&[]), |asked| asked.into()),
+            Asked::OfLanguage { words, ascii_words } => {
+                let number = match kind {
+                    kind::ASCII_WORD | kind::ASCII_PART | kind::ASCII_HYPHENATED => *ascii_words,
+                    kind::WORD | kind::PART | kind::HYPHENATED => *words,
+                    kind::BLANK | kind::TAG | kind::PROTOCOL | kind::ENTITY => return Cow::Borrowed(&[]),
+                    1..=22 => SIMPLE_DICTIONARY,
+                    _ => return Cow::Borrowed(&[]),
+                };
+                let entry = dictionary_numbered(number);
+                entry.map(|entry| (number, entry.dictionary)).into_iter().collect()
+            }
+        }
     }
 
     /// What a word is looked for as: `None` if it is left out, and counts for nothing; else as
     /// nothing, if it is a stop word, or as this.
     pub(super) fn lexize(&self, kind: u8, word: &str) -> Result<Option<Option<String>>> {
-        let Some(entry) = mapping(self, kind).and_then(dictionary_numbered) else { return Ok(None) };
-        Ok(match entry.dictionary.lexize(word)? {
-            Lexized::Known(lexeme) => Some(lexeme),
-            Lexized::Unknown | Lexized::Filtered(_) => None,
-        })
+        let mut word = Cow::Borrowed(word);
+        for (_, dictionary) in self.asked(kind).iter() {
+            match dictionary.lexize(&word)? {
+                Lexized::Known(lexeme) => return Ok(Some(lexeme)),
+                Lexized::Filtered(plain) => word = Cow::Owned(plain),
+                Lexized::Unknown => {}
+            }
+        }
+        Ok(None)
     }
 }

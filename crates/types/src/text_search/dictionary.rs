@@ -30,14 +30,35 @@ pub enum Lexized {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dictionary {
     /// Words in lower case.
-    Simple,
+    Simple {
+        /// The language whose stop words are left out.
+        stop_words: Option<Language>,
+        /// Whether it knows all words; else the next dictionary is asked about those that are no
+        /// stop words.
+        accepts: bool,
+    },
     /// The stems of a language's words.
-    Stem(Language),
+    Stem {
+        /// The language.
+        language: Language,
+        /// The language whose stop words are left out.
+        stop_words: Option<Language>,
+    },
     /// Letters without their accents.
     Unaccent,
 }
 
 impl Dictionary {
+    /// The dictionary `simple`.
+    pub const SIMPLE: Self = Self::Simple { stop_words: None, accepts: true };
+
+    /// The dictionary of a language's stems that every database has.
+    #[must_use]
+    pub const fn of(language: Language) -> Self {
+        let stop_words = if language.has_stop_words() { Some(language) } else { None };
+        Self::Stem { language, stop_words }
+    }
+
     /// What the dictionary makes of a word.
     ///
     /// # Errors
@@ -45,12 +66,20 @@ impl Dictionary {
     pub fn lexize(self, word: &str) -> Result<Lexized> {
         pulse::work(20)?;
         Ok(match self {
-            Self::Simple => Lexized::Known(Some(lower(word)?)),
-            Self::Stem(language) => {
+            Self::Simple { stop_words, accepts } => {
                 let word = lower(word)?;
+                match stop_words.is_some_and(|language| word.is_empty() || language.stop_words().contains(&*word)) {
+                    true => Lexized::Known(None),
+                    false if accepts => Lexized::Known(Some(word)),
+                    false => Lexized::Unknown,
+                }
+            }
+            Self::Stem { language, stop_words } => {
+                let word = lower(word)?;
+                let is_stop_word = |word: &str| stop_words.is_some_and(|words| words.stop_words().contains(word));
                 Lexized::Known(if word.len() > STEMMED_BYTES_MAX {
                     Some(word)
-                } else if word.is_empty() || language.stop_words().contains(&*word) {
+                } else if word.is_empty() || is_stop_word(&word) {
                     None
                 } else {
                     Some(language.stem(&word).into_owned())
@@ -180,6 +209,12 @@ languages! {
 }
 
 impl Language {
+    /// The language with a name, in lower case.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|language| language.name() == name)
+    }
+
     /// The stem of a word in lower case; the word itself where nothing would be left.
     #[must_use]
     pub fn stem(self, word: &str) -> Cow<'_, str> {

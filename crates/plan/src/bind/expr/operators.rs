@@ -720,7 +720,7 @@ impl Binder<'_> {
     /// `array[1]`, `(record).field`
     pub(super) fn access(&mut self, root: &ast::Expr, chain: &[ast::AccessExpr], span: Span) -> Result<Bound> {
         // `alias.column[1]` comes as `alias` with a chain behind it.
-        let (mut value, mut chain) = match (root, chain) {
+        let (value, chain) = match (root, chain) {
             (ast::Expr::Identifier(table), [ast::AccessExpr::Dot(ast::Expr::Identifier(column)), rest @ ..]) => {
                 (self.column(Some((None, fold(table))), column)?, rest)
             }
@@ -732,6 +732,16 @@ impl Binder<'_> {
             }
             _ => (self.expr(root)?, chain),
         };
+        self.part_of_value(value, chain, span)
+    }
+
+    /// A part of a value: fields and elements, one inside the other.
+    pub(in crate::bind) fn part_of_value(
+        &mut self,
+        mut value: Bound,
+        mut chain: &[ast::AccessExpr],
+        span: Span,
+    ) -> Result<Bound> {
         while let Some((first, rest)) = chain.split_first() {
             let mut args = vec![];
             value = match first {

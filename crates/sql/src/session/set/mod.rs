@@ -453,6 +453,15 @@ impl super::own::Own {
                 self.settings.put("session_authorization", value.map(str::to_owned), local);
                 self.settings.put("role", Some("none".to_owned()), local);
             }
+            "default_text_search_config" => {
+                if let Some(value) = value
+                    && crate::system::search::number_of_setting(&self.catalog, &self.search_path, value).is_none()
+                {
+                    let message = format!("invalid value for parameter \"{lower}\": \"{value}\"");
+                    return Err(Error::new(SqlState::BAD_PARAMETER, message));
+                }
+                self.settings.set(name, value, local, is_superuser)?;
+            }
             _ => self.settings.set(name, value, local, is_superuser)?,
         }
         Ok(())

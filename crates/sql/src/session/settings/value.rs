@@ -54,7 +54,7 @@ pub(super) fn usual(known: &Known, value: &str) -> Result<String> {
         Kind::Dates => date_style(known, value, known.default)?,
         Kind::Encoding => encoding(known, value)?,
         Kind::SearchConfiguration => {
-            crate::system::search::shown_setting(value).ok_or_else(|| invalid(known, value))?
+            crate::system::search::usual_setting(value).ok_or_else(|| invalid(known, value))?
         }
         Kind::Zone => match zone_of_setting(value) {
             Ok((name, _)) => name,
