@@ -17,7 +17,6 @@ use colibri_txn::{ColumnSet, FIRST_TEMPORARY, IfLocked, Key, KeyRange, LockMode,
 use colibri_types::row::relation_of;
 use colibri_types::{ColumnType, Error, Result, SqlState, Type, letters, pulse, types::NAME_BYTES_MAX};
 use compact_str::CompactString;
-use serde::{Deserialize, Serialize};
 
 use crate::cluster::BOOTSTRAP_ROLE;
 use crate::collations::Collation;

@@ -183,7 +183,11 @@ impl Binder<'_> {
                 self.call_for_operator(routine, given, span)?
             }
             OperatorFunction::Builtin(name) => {
-                self.call(name, given.into_iter().map(|(bound, _)| bound).collect(), span)?
+                let args: Vec<Bound> = given.into_iter().map(|(bound, _)| bound).collect();
+                match self.function_of_operator(name, &args, span)? {
+                    Some(bound) => bound,
+                    None => self.call(name, args, span)?,
+                }
             }
         };
         Ok(ByUser::Called(bound))

@@ -283,10 +283,16 @@ impl Session {
         let values: Option<Vec<Type>> = types.iter().map(|ty| ty.value().map(|ty: ColumnType| ty.ty)).collect();
         if schema.as_deref().is_none_or(|schema| schema == "pg_catalog")
             && let Some(values) = values
-            && let Ok(function) = FUNCTIONS.function(&name, &values)
-            && function.args.iter().copied().eq(values.iter().copied())
         {
-            return Ok((OperatorFunction::Builtin(name), function.result.oid()));
+            if let Ok(function) = FUNCTIONS.function(&name, &values)
+                && function.args.iter().copied().eq(values.iter().copied())
+            {
+                return Ok((OperatorFunction::Builtin(name), function.result.oid()));
+            }
+            let behind = self.with_binder("", |binder| binder.result_behind_operator(&name, &values))?;
+            if let Some(result) = behind {
+                return Ok((OperatorFunction::Builtin(name), result.oid()));
+            }
         }
         Err(Error::new(SqlState::NO_SUCH_FUNCTION, format!("{shown} does not exist")))
     }

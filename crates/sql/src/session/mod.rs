@@ -362,12 +362,6 @@ impl Session {
             strict_word_similarity: threshold("pg_trgm.strict_word_similarity_threshold", usual.strict_word_similarity),
         };
         self.renew_search_path();
-        self.env.text_search = crate::system::search::number_of_setting(
-            &self.own.catalog,
-            &self.own.search_path,
-            self.own.settings.text("default_text_search_config"),
-        )
-        .unwrap_or(0);
         self.env.surroundings = None;
         if let Some(schema) = self.own.creation_path().iter().find(|schema| self.own.catalog.schema(schema).is_some()) {
             self.env.schema = schema.clone();
@@ -402,6 +396,12 @@ impl Session {
             temporary_places: self.own.temporary_places(),
             listed: Arc::clone(&self.listed),
         }));
+        self.env.text_search = crate::system::search::number_of_setting(
+            &self.own.catalog,
+            &self.own.search_path,
+            self.own.settings.text("default_text_search_config"),
+        )
+        .unwrap_or(0);
     }
 
     // ---- for statements that change the catalogue ----

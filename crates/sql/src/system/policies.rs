@@ -74,3 +74,8 @@ pub(crate) fn is_active(env: &Env, table: u32) -> bool {
     let is_owner = authority.has_role(table.owner) && !table.security.forced;
     table.security.enabled && !authority.bypasses_security() && !is_owner
 }
+
+/// Whether a number is a policy's.
+pub(super) fn is_policy(names: &Surroundings, object: u32) -> bool {
+    names.catalog.tables().flat_map(|table| &table.security.policies).any(|policy| policy.id == object)
+}

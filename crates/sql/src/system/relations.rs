@@ -1065,11 +1065,13 @@ pub(crate) fn class_of(names: &Surroundings, object: u32, part: i32) -> u32 {
         PG_COLLATION
     } else if names.catalog.statistics().any(|one| one.id == object) {
         PG_STATISTIC_EXT
+    } else if let Some(class) = super::search::class_of(&names.catalog, object) {
+        class
     } else if names.catalog.routine(object).is_some() {
         PG_PROC
     } else if names.relation(object).is_none() && is_trigger(names, object) {
         PG_TRIGGER
-    } else if names.relation(object).is_none() && is_policy(names, object) {
+    } else if names.relation(object).is_none() && super::policies::is_policy(names, object) {
         PG_POLICY
     } else if names.catalog.types().filter_map(|ty| ty.composite()).any(|composite| composite.relation == object) {
         PG_CLASS
@@ -1079,10 +1081,6 @@ pub(crate) fn class_of(names: &Surroundings, object: u32, part: i32) -> u32 {
     } else {
         PG_CLASS
     }
-}
-
-fn is_policy(names: &Surroundings, object: u32) -> bool {
-    names.catalog.tables().flat_map(|table| &table.security.policies).any(|policy| policy.id == object)
 }
 
 fn is_trigger(names: &Surroundings, object: u32) -> bool {

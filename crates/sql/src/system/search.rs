@@ -22,6 +22,16 @@ pub(super) const FILLS: &[(&str, Fill)] = &[
 /// The extension that has a dictionary of its own, which is called as it is.
 const UNACCENT: &str = "unaccent";
 
+/// The system table that lists a user's object of text search.
+pub(super) fn class_of(catalog: &Catalog, object: u32) -> Option<u32> {
+    let name = match (catalog.search_dictionary(object), catalog.search_configuration(object)) {
+        (Some(_), _) => "pg_ts_dict",
+        (_, Some(_)) => "pg_ts_config",
+        _ => return None,
+    };
+    super::table("pg_catalog", name).map(|table| table.oid)
+}
+
 /// Whether a dictionary is an extension's that the database has not.
 pub(super) fn is_missing(catalog: &Catalog, parts: &[CompactString]) -> bool {
     parts.last().is_some_and(|name| name == UNACCENT) && !catalog.extensions().any(|known| known.name == UNACCENT)

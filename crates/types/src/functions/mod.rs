@@ -28,7 +28,6 @@ mod bits;
 mod bytes;
 mod citext;
 mod comparisons;
-mod comparisons_by_name;
 mod crypto;
 mod datetime;
 mod degrees;
@@ -49,6 +48,7 @@ mod network;
 mod normalize;
 mod nulls;
 mod number_picture;
+mod orders;
 mod privileges;
 mod ranges;
 mod regular;
@@ -227,8 +227,6 @@ pub const TABLES: &[&[Function]] = &[
     bytes::TABLE,
     citext::TABLE,
     comparisons::TABLE,
-    comparisons_by_name::IMAGES,
-    comparisons_by_name::TABLE,
     crypto::TABLE,
     datetime::TABLE,
     double_metaphone::TABLE,
@@ -248,6 +246,8 @@ pub const TABLES: &[&[Function]] = &[
     network::TABLE,
     normalize::TABLE,
     nulls::TABLE,
+    orders::IMAGES,
+    orders::ORDERS,
     ranges::DATE,
     ranges::INT4,
     ranges::INT8,

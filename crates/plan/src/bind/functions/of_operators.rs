@@ -10,11 +10,12 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use colibri_types::cast::CastContext;
-use colibri_types::{Result, Type, resolve};
+use colibri_types::{Datum, Result, Type, resolve};
 use sqlparser::tokenizer::Span;
 
 use crate::bind::Binder;
 use crate::bind::expr::Bound;
+use crate::expr::Expr;
 
 /// An operator that a function is behind.
 struct Behind {
@@ -38,7 +39,12 @@ static BEHIND: LazyLock<HashMap<&'static str, Vec<Behind>>> = LazyLock::new(|| {
 impl Binder<'_> {
     /// A call of a function that is behind an operator; `None` if a name is of no such function, or
     /// its arguments are others.
-    pub(super) fn function_of_operator(&mut self, name: &str, args: &[Bound], span: Span) -> Result<Option<Bound>> {
+    pub(in crate::bind) fn function_of_operator(
+        &mut self,
+        name: &str,
+        args: &[Bound],
+        span: Span,
+    ) -> Result<Option<Bound>> {
         let Some(behind) = BEHIND.get(name) else { return Ok(None) };
         let given: Vec<Type> = args.iter().map(|arg| arg.ty.ty).collect();
         let lists: Vec<Vec<Type>> = behind.iter().map(|one| one.operands.clone()).collect();
@@ -54,5 +60,17 @@ impl Binder<'_> {
             });
         }
         self.apply_operator(meant.symbol, operands, span).map(Some)
+    }
+
+    /// The type that a function behind an operator gives, if it takes exactly these types.
+    ///
+    /// # Errors
+    /// What binding a call of it fails with.
+    pub fn result_behind_operator(&mut self, name: &str, types: &[Type]) -> Result<Option<Type>> {
+        if !BEHIND.get(name).is_some_and(|behind| behind.iter().any(|one| one.operands == types)) {
+            return Ok(None);
+        }
+        let args: Vec<Bound> = types.iter().map(|&ty| Bound::new(Expr::Const(Datum::Null), ty)).collect();
+        Ok(self.function_of_operator(name, &args, Span::empty())?.map(|bound| bound.ty.ty))
     }
 }
