@@ -198,7 +198,7 @@ impl Binder<'_> {
     /// are found without any as well.
     fn add_using_alias(&mut self, alias: &CompactString, columns: &[(CompactString, Span)], span: Span) -> Result<()> {
         let scope = self.scope();
-        if scope.tables.iter().any(|table| table.visible && table.name == *alias && table.schema.is_none()) {
+        if scope.tables.iter().any(|table| table.visible && table.name == *alias) {
             let message = format!("table name \"{alias}\" specified more than once");
             return Err(self.place(span, Error::new(SqlState::DUPLICATE_ALIAS, message)));
         }

@@ -456,11 +456,7 @@ impl Session {
         if kind == "foreign table" && missing_schema.is_none() && self.relation_named(name)?.is_some() {
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{shown}\" is not a foreign table")));
         }
-        let state = match (&missing_schema, kind) {
-            (Some(_), _) => SqlState::NO_SUCH_SCHEMA,
-            (None, "foreign table") => SqlState::NO_SUCH_TABLE,
-            _ => SqlState::NO_SUCH_OBJECT,
-        };
+        let state = if missing_schema.is_some() { SqlState::NO_SUCH_SCHEMA } else { SqlState::NO_SUCH_OBJECT };
         let message = missing_schema.unwrap_or_else(|| format!("{kind} \"{shown}\" does not exist"));
         if !if_exists {
             return Err(Error::new(state, message));

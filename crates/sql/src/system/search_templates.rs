@@ -81,9 +81,8 @@ pub(crate) fn dictionary_of(template: u32, options: &[(CompactString, String)]) 
             return Err(no_file("synonym file", &format!("{file}.syn")));
         }
         "ispell" => {
-            let dictionary = find("dictfile").ok_or_else(|| bad_parameter("missing DictFile parameter"))?;
+            find("dictfile").ok_or_else(|| bad_parameter("missing DictFile parameter"))?;
             let affixes = find("afffile").ok_or_else(|| bad_parameter("missing AffFile parameter"))?;
-            let _ = dictionary;
             return Err(no_file("affix file", &format!("{affixes}.affix")));
         }
         _ => {
