@@ -12,7 +12,6 @@
 mod roles;
 mod routines;
 mod settings;
-mod text_search;
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
@@ -134,7 +133,6 @@ impl Dump<'_> {
             self.schemas()?;
             self.extensions()?;
             self.collations()?;
-            self.text_search()?;
             self.types()?;
             self.routines(false)?;
             self.operators(false)?;
