@@ -43,7 +43,7 @@ type Known = (&'static str, f64, &'static [(&'static str, f64)]);
 
 /// Tables of `pg_catalog` that depend on the catalogue and the roles alone.
 const OF_CATALOG: &[Known] = &[
-    ("pg_aggregate", 200.0, &[("aggfnoid", 1.0)]),
+    ("pg_aggregate", 200.0, &[]),
     ("pg_am", 8.0, &[("oid", 1.0)]),
     ("pg_amop", 500.0, &[("amopfamily", 10.0), ("amopopr", 2.0)]),
     ("pg_amproc", 200.0, &[("amprocfamily", 5.0)]),
