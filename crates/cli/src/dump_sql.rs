@@ -12,6 +12,7 @@
 mod roles;
 mod routines;
 mod settings;
+mod text_search;
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
@@ -133,6 +134,7 @@ impl Dump<'_> {
             self.schemas()?;
             self.extensions()?;
             self.collations()?;
+            self.text_search()?;
             self.types()?;
             self.routines(false)?;
             self.operators(false)?;

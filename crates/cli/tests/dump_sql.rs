@@ -339,6 +339,37 @@ fn operators_rules_and_extended_statistics_are_dumped() {
 }
 
 #[test]
+fn dictionaries_and_configurations_of_text_search_are_dumped() {
+    let dir = tempfile::tempdir().unwrap();
+    let (first, second) = (dir.path().join("first"), dir.path().join("second"));
+    let schema = "
+        CREATE SCHEMA s;
+        CREATE TEXT SEARCH DICTIONARY s.\"Plain\" (TEMPLATE = simple, STOPWORDS = english);
+        CREATE TEXT SEARCH DICTIONARY stems (TEMPLATE = snowball, LANGUAGE = german);
+        CREATE TEXT SEARCH CONFIGURATION words (COPY = german);
+        ALTER TEXT SEARCH CONFIGURATION words ALTER MAPPING FOR asciiword WITH s.\"Plain\", stems;
+        ALTER TEXT SEARCH CONFIGURATION words DROP MAPPING FOR email;
+        CREATE TABLE t (a text, b tsvector GENERATED ALWAYS AS (to_tsvector('public.words', a)) STORED);
+        INSERT INTO t VALUES ('the Words');
+    ";
+    colibri(&["sql", first.to_str().unwrap(), "-f", "-"], schema);
+    let text = dump(&first);
+    for part in [
+        "CREATE TEXT SEARCH DICTIONARY s.\"Plain\" (TEMPLATE = simple, stopwords = 'english');",
+        "CREATE TEXT SEARCH DICTIONARY public.stems (TEMPLATE = snowball, language = 'german');",
+        "CREATE TEXT SEARCH CONFIGURATION public.words (PARSER = pg_catalog.\"default\");",
+        "ALTER TEXT SEARCH CONFIGURATION public.words ADD MAPPING FOR \"asciiword\" WITH s.\"Plain\", public.stems;",
+    ] {
+        assert!(text.contains(part), "{part} is missing:\n{text}");
+    }
+    assert!(!text.contains("\"email\""), "{text}");
+    colibri(&["sql", second.to_str().unwrap(), "-f", "-"], &text);
+    assert_eq!(dump(&second), text);
+    let output = colibri(&["sql", second.to_str().unwrap(), "--format", "csv", "-c", "SELECT b FROM t"], "");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("'words':2"), "{output:?}");
+}
+
+#[test]
 fn topics_keep_their_messages_with_offsets_and_the_places_of_their_groups() {
     let dir = tempfile::tempdir().unwrap();
     let (first, second) = (dir.path().join("first"), dir.path().join("second"));

@@ -55,8 +55,6 @@ const PART_ROWS_FIRST: usize = if cfg!(test) { 2 } else { 32 };
 /// The most rows that a part is to have at least.
 const PART_ROWS_MAX: usize = if cfg!(test) { 64 } else { 4_096 };
 
-/// Values of a row for one call: the group's number, arguments, and keys of the order.
-
 /// Grouping.
 pub(super) struct Aggregate {
     by: GroupBy,

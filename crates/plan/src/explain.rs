@@ -575,7 +575,7 @@ impl Writer<'_> {
                     self.property(place, "Lookup Cond", condition);
                     let mut values = Vec::new();
                     lookup.values.for_each_value(&mut |value| values.push(value));
-                    self.subqueries(values.into_iter(), place, &[], slots);
+                    self.subqueries(values, place, &[], slots);
                 }
             }
             Node::Expand { input, calls } => {
