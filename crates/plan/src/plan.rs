@@ -84,8 +84,9 @@ pub enum Node {
     /// `generate_series` and its like: rows that a function makes up, with their numbers behind if
     /// asked for.
     Series { series: Series, args: Exprs, numbered: bool },
-    /// A table of the system, whose rows are made from the catalogue: all of them, or those that have
-    /// some values in a key. The latter is asked again by whoever reads them.
+    /// A table of the system, whose rows are made from the catalogue: all of them, or those that a
+    /// look-up by a key gives. A look-up may give more rows than match, so its condition stays in
+    /// the filter above.
     /// `columns`: the places of those that a row consists of.
     System { table: &'static SystemTable, columns: Arc<[usize]>, lookup: Option<Arc<SystemLookup>> },
     /// Each row as often as functions in the SELECT list give rows, with what they give behind it:

@@ -148,8 +148,8 @@ impl Meaning {
     /// 42804 if it is a range of which no argument tells.
     pub(super) fn result(&self, declared: Type) -> Result<Type> {
         match self.actual(declared) {
-            // Whoever declares an aggregate asks with types that are as open as those of its
-            // functions.
+            // CREATE AGGREGATE resolves its functions with open types of its own. The result stays
+            // open then.
             open if self.is_open(open) => Ok(open),
             open if open.is_polymorphic() => {
                 let message = format!("could not determine polymorphic type {open} because input has type unknown");

@@ -2,7 +2,7 @@
 //! functions of the extension `topic`.
 //!
 //! The functions are written in PL/pgSQL (`topics.sql`), over a few that only the session can
-//! compute (`session/topics`): whoever wants to know what they do can read them with `\sf`.
+//! compute (`session/topics`). psql shows their text with `\sf`.
 
 use colibri_catalog::{Change, Extension, Table};
 use colibri_syntax::Statement;

@@ -13,9 +13,11 @@ use crate::sql::workload::load::{Data, Dataset, PartRows};
 const TABLES: i64 = 300;
 /// The fewest.
 const TABLES_MIN: i64 = 4;
-/// Each so many tables there is a view, a comment, a CHECK.
+/// One table of so many has a view.
 const VIEW_EACH: i64 = 15;
+/// One table of so many has a comment.
 const COMMENT_EACH: i64 = 10;
+/// One table of so many has a CHECK.
 const CHECK_EACH: i64 = 5;
 
 /// The schema, for loading. Its tables are empty but for one.

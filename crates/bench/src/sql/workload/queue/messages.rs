@@ -9,9 +9,9 @@
 //! Two patterns give offsets without gaps in the order of commits:
 //!
 //! - `topic`: a table WITH (`topic_partitions` = n). The database gives offsets at commit.
-//! - `table`: any database. A row holds the next offset of a partition. Who puts messages changes
-//!   that row, so its lock is held until the commit. (A sequence would not do: a lower offset may
-//!   commit after a higher one, and a reader that is past both never sees it.)
+//! - `table`: any database. A row holds the next offset of a partition. A transaction that puts
+//!   messages changes that row and holds its lock until the commit. (A sequence would not do: a
+//!   lower offset may commit after a higher one, and a reader that is past both never sees it.)
 //!
 //! What is read is checked as it comes: offsets follow each other. All else is checked in the end:
 //! each key in one partition and in the order in which it was put, and no group is ahead.
