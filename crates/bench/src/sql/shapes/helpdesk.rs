@@ -5,7 +5,7 @@
 //! - Rows depend on the scale alone: they are computed from their numbers, without any randomness.
 
 use super::set::{self, Scale};
-use crate::sql::workload::load::{Data, Dataset, PartRows};
+use crate::sql::workload::load::{Data, PartRows};
 
 /// The tables in the order in which they are filled: those first that others refer to.
 const TABLES: [&str; 14] = [
@@ -31,16 +31,6 @@ const ROWS: &str = include_str!("helpdesk/rows.sql");
 /// All rows, for loading. One connection loads them: parts come behind those that they refer to.
 #[derive(Debug)]
 pub(super) struct HelpDesk(pub(super) Scale);
-
-impl Dataset for HelpDesk {
-    fn name(&self) -> &str {
-        "helpdesk"
-    }
-
-    fn data(&self) -> Box<dyn Data + '_> {
-        Box::new(HelpDesk(self.0))
-    }
-}
 
 impl Data for HelpDesk {
     fn fingerprint(&self) -> String {

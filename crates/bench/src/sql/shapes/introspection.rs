@@ -7,7 +7,7 @@
 //! - No column comes after an index on an expression was made: numbers of columns are PostgreSQL's.
 
 use super::set::Scale;
-use crate::sql::workload::load::{Data, Dataset, PartRows};
+use crate::sql::workload::load::{Data, PartRows};
 
 /// Tables at scale 1.
 const TABLES: i64 = 300;
@@ -27,16 +27,6 @@ pub(super) struct Introspection(pub(super) Scale);
 impl Introspection {
     fn count(&self) -> i64 {
         self.0.of(TABLES).max(TABLES_MIN)
-    }
-}
-
-impl Dataset for Introspection {
-    fn name(&self) -> &str {
-        "introspection"
-    }
-
-    fn data(&self) -> Box<dyn Data + '_> {
-        Box::new(Introspection(self.0))
     }
 }
 

@@ -11,7 +11,7 @@ use colibri::sql::Timestamp;
 
 use super::set::{self, Scale};
 use crate::measure::random::Random;
-use crate::sql::workload::load::{Data, Dataset, PartRows, TableRows};
+use crate::sql::workload::load::{Data, PartRows, TableRows};
 
 /// Microseconds of a day.
 pub(super) const DAY: i64 = 86_400_000_000;
@@ -91,16 +91,6 @@ const TABLES: [&str; 15] = [
 /// All rows, for loading. One connection loads them: parts come behind those that they refer to.
 #[derive(Debug)]
 pub(super) struct Service(pub(super) Scale);
-
-impl Dataset for Service {
-    fn name(&self) -> &str {
-        "shapes"
-    }
-
-    fn data(&self) -> Box<dyn Data + '_> {
-        Box::new(Service(self.0))
-    }
-}
 
 impl Data for Service {
     fn fingerprint(&self) -> String {

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use super::helpdesk::HelpDesk;
 use super::introspection::Introspection;
 use super::service::Service;
-use crate::sql::workload::load::Dataset;
+use crate::sql::workload::load::{Data, Dataset};
 
 /// Tables with rows, and statements on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -32,10 +32,30 @@ impl Set {
     }
 
     pub(super) fn dataset(self, scale: Scale) -> Arc<dyn Dataset> {
-        match self {
-            Self::Service => Arc::new(Service(scale)),
-            Self::Helpdesk => Arc::new(HelpDesk(scale)),
-            Self::Introspection => Arc::new(Introspection(scale)),
+        Arc::new(Scaled { set: self, scale })
+    }
+}
+
+/// The tables of a set with their rows, at a scale.
+struct Scaled {
+    set: Set,
+    scale: Scale,
+}
+
+impl Dataset for Scaled {
+    fn name(&self) -> &str {
+        match self.set {
+            Set::Service => "shapes",
+            Set::Helpdesk => "helpdesk",
+            Set::Introspection => "introspection",
+        }
+    }
+
+    fn data(&self) -> Box<dyn Data + '_> {
+        match self.set {
+            Set::Service => Box::new(Service(self.scale)),
+            Set::Helpdesk => Box::new(HelpDesk(self.scale)),
+            Set::Introspection => Box::new(Introspection(self.scale)),
         }
     }
 }
