@@ -655,31 +655,35 @@ static void key_value(const char *dir)
     OK(colibri_kv_close(kv));
 }
 
-/* A child of fork() cannot use what its parent has opened, and leaves it as it is. */
+/* A child of fork() cannot use what its parent has opened, and leaves it as it is. It can open
+ * what is its own. Bug: the parent's sleeping threads were known in the child, whose new threads
+ * got their memory; consequence: one child in ten aborted while it opened a database; fix: the
+ * background threads sleep on locks that keep no table of sleepers. */
 static void forked(colibri_db *db, colibri_conn *conn, const char *dir)
 {
     char path[512];
-    int status;
-    pid_t child;
+    int status, i;
     OK(colibri_execute(conn, "BEGIN; INSERT INTO birds VALUES (100000, 'before the fork')"));
-    child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        colibri_conn *other;
-        colibri_db *own;
-        MISUSE(colibri_execute(conn, "ROLLBACK"));
-        MISUSE(colibri_connect(db, NULL, &other));
-        OK(colibri_disconnect(conn));
-        OK(colibri_close(db));
-        snprintf(path, sizeof path, "%s/child", dir);
-        OK(colibri_open(path, NULL, &own));
-        OK(colibri_connect(own, NULL, &other));
-        CHECK(number(other, "SELECT 6 * 7") == 42);
-        OK(colibri_disconnect(other));
-        OK(colibri_close(own));
-        _exit(0);
+    for (i = 0; i < 40; i++) {
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) {
+            colibri_conn *other;
+            colibri_db *own;
+            MISUSE(colibri_execute(conn, "ROLLBACK"));
+            MISUSE(colibri_connect(db, NULL, &other));
+            OK(colibri_disconnect(conn));
+            OK(colibri_close(db));
+            snprintf(path, sizeof path, "%s/child", dir);
+            OK(colibri_open(path, NULL, &own));
+            OK(colibri_connect(own, NULL, &other));
+            CHECK(number(other, "SELECT 6 * 7") == 42);
+            OK(colibri_disconnect(other));
+            OK(colibri_close(own));
+            _exit(0);
+        }
+        CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
     }
-    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
     OK(colibri_execute(conn, "COMMIT"));
     CHECK(number(conn, "SELECT count(*) FROM birds WHERE id = 100000") == 1);
 }

@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::db::Core;
-use crate::sync::{Condvar, Mutex};
+use crate::sync::sleep::{Condvar, Mutex};
 use crate::{Error, Result};
 
 fn spawn(name: &str, core: &Core, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {

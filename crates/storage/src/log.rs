@@ -872,7 +872,7 @@ mod tests {
 #[cfg(all(test, feature = "shuttle"))]
 pub(crate) mod models {
     //! The queue of those who wait for a flush, under every schedule that a random scheduler comes
-    //! upon: `cargo test -p colibri-storage --features shuttle models`.
+    //! upon: `cargo test -p colibri-storage --features shuttle --lib models`.
 
     use std::sync::Arc;
 

@@ -3,6 +3,11 @@
 //!
 //! They are used by `log`, `steady`, `flusher` and `workspace`.
 //!
+//! The background threads sleep on the locks of `sleep`, which are those of the standard library.
+//! A process that has forked may open databases of its own, and `parking_lot` fails in it: its
+//! table of sleeping threads still names the threads of the parent, whose memory the new threads
+//! of the child reuse. The locks of the standard library keep nothing but a number.
+//!
 //! The storage, the transactions and the runtime each have such a module. Real locks need no shared
 //! code, and what the models need is small and differs: the storage has a fair lock, and the
 //! runtime another checker (`loom`). So none of these crates depends on another for it.
@@ -10,12 +15,12 @@
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
 #[cfg(not(feature = "shuttle"))]
-pub(crate) use real::FairMutex;
+pub(crate) use real::{FairMutex, sleep};
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use std::sync::atomic::AtomicU32;
 
 #[cfg(feature = "shuttle")]
-pub(crate) use scheduled::{Condvar, FairMutex, Mutex, MutexGuard};
+pub(crate) use scheduled::{self as sleep, Condvar, FairMutex, Mutex, MutexGuard};
 #[cfg(feature = "shuttle")]
 pub(crate) use shuttle::sync::atomic::AtomicU32;
 
@@ -41,6 +46,57 @@ mod real {
         fn drop(&mut self) {
             if let Some(guard) = self.0.take() {
                 MutexGuard::unlock_fair(guard);
+            }
+        }
+    }
+
+    pub(crate) mod sleep {
+        use std::ops::{Deref, DerefMut};
+        use std::sync::{self, PoisonError};
+        use std::time::Instant;
+
+        #[derive(Default)]
+        pub(crate) struct Mutex<T>(sync::Mutex<T>);
+
+        pub(crate) struct MutexGuard<'a, T>(Option<sync::MutexGuard<'a, T>>);
+
+        #[derive(Default)]
+        pub(crate) struct Condvar(sync::Condvar);
+
+        impl<T> Mutex<T> {
+            pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+                MutexGuard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+            }
+        }
+
+        impl<T> Deref for MutexGuard<'_, T> {
+            type Target = T;
+
+            fn deref(&self) -> &T {
+                self.0.as_ref().expect("held but while waiting")
+            }
+        }
+
+        impl<T> DerefMut for MutexGuard<'_, T> {
+            fn deref_mut(&mut self) -> &mut T {
+                self.0.as_mut().expect("held but while waiting")
+            }
+        }
+
+        impl Condvar {
+            pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+                let held = guard.0.take().expect("held but while waiting");
+                guard.0 = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
+            }
+
+            pub(crate) fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, deadline: Instant) {
+                let held = guard.0.take().expect("held but while waiting");
+                let left = deadline.saturating_duration_since(Instant::now());
+                guard.0 = Some(self.0.wait_timeout(held, left).unwrap_or_else(PoisonError::into_inner).0);
+            }
+
+            pub(crate) fn notify_one(&self) {
+                self.0.notify_one();
             }
         }
     }

@@ -283,7 +283,7 @@ fn assert_copies(db: &Database, forest: &Forest, compact: bool) {
 }
 
 #[test]
-fn a_forest_of_branches_matches_a_forest_of_models() {
+fn a_forest_of_branches_agrees_with_maps() {
     let seeds = match std::env::var("COLIBRI_SEED").ok().and_then(|seed| seed.parse().ok()) {
         Some(seed) => seed..seed + 1,
         None => 0..24_u64,
