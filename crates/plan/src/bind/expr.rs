@@ -13,7 +13,7 @@ use sqlparser::tokenizer::{Location, Span};
 
 pub(super) use coerce::{common_modifier, known};
 
-use super::{Binder, collation, fold};
+use super::{Binder, collation, fold, start_of};
 use crate::expr::{CaseArm, CompareOp, Expr, SubqueryKind};
 use colibri_types::{
     Category, ColumnType, Datum, Error, Numeric, Result, SqlState, Type, cast::CastContext, interval::IntervalFields,
@@ -65,14 +65,14 @@ impl Binder<'_> {
             ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) | ast::Expr::Value(_) => {
                 binder.expr_inner(expr)
             }
-            _ => binder.with_collation(expr.span(), |binder| binder.expr_inner(expr)),
+            _ => binder.with_collation(start_of(expr), |binder| binder.expr_inner(expr)),
         })
     }
 
     /// Binds a condition: of type boolean.
     pub fn condition(&mut self, expr: &ast::Expr, clause: &str) -> Result<Expr> {
         let bound = self.expr(expr)?;
-        self.condition_of(bound, clause, expr.span())
+        self.condition_of(bound, clause, start_of(expr))
     }
 
     pub(super) fn condition_of(&mut self, bound: Bound, clause: &str, span: Span) -> Result<Expr> {
@@ -102,7 +102,7 @@ impl Binder<'_> {
     fn expr_inner(&mut self, expr: &ast::Expr) -> Result<Bound> {
         pulse::work(UNITS_PER_EXPRESSION)?;
         use ast::Expr as E;
-        let span = expr.span();
+        let span = start_of(expr);
         match expr {
             E::Identifier(ident) => {
                 if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default") {
@@ -434,10 +434,10 @@ impl Binder<'_> {
                     Expr::Compare { op: CompareOp::Eq, left: Box::new(left), right: Box::new(right) }
                 }
             };
-            arms.push((condition, self.expr(&arm.result)?, arm.result.span()));
+            arms.push((condition, self.expr(&arm.result)?, start_of(&arm.result)));
         }
         let otherwise = match otherwise {
-            Some(otherwise) => (self.expr(otherwise)?, otherwise.span()),
+            Some(otherwise) => (self.expr(otherwise)?, start_of(otherwise)),
             None => (Bound::null(), Span::empty()),
         };
         self.refuse_rows(rows_calls, "set-returning functions are not allowed in CASE", otherwise.1)?;

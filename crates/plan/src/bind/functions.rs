@@ -23,7 +23,7 @@ use sqlparser::tokenizer::Span;
 pub(super) use self::windows::{NamedWindows, WINDOWS_PER_LEVEL};
 use super::collation;
 use super::expr::Bound;
-use super::{Binder, fold, logical, name_parts, rewrite, whole};
+use super::{Binder, fold, logical, name_parts, rewrite, start_of, whole};
 use crate::expr::{Expr, SessionFunction, SubqueryKind};
 use crate::plan::WindowFunction;
 
@@ -374,7 +374,7 @@ impl Binder<'_> {
             bounds.push(bound);
         }
         if super::series::gives_rows(&name) {
-            let spans = args.exprs.iter().map(|expr| expr.span());
+            let spans = args.exprs.iter().map(|expr| start_of(expr));
             return self.rows_in_list(&name, bounds.into_iter().zip(spans).collect(), span);
         }
         let mut named = SESSION_FUNCTIONS.iter().filter(|found| found.0 == name);
@@ -478,7 +478,7 @@ impl Binder<'_> {
         let mut bounds = Vec::with_capacity(args.exprs.len());
         for expr in &args.exprs {
             let expr = if let ast::Expr::Prefixed { value, .. } = expr { &**value } else { *expr };
-            bounds.push((self.expr(expr)?, expr.span()));
+            bounds.push((self.expr(expr)?, start_of(expr)));
         }
         let types = bounds.iter().map(|(bound, _)| bound.ty.ty.to_string()).collect::<Vec<_>>().join(", ");
         let Some((array, array_span)) = bounds.pop() else { return Ok(None) };
@@ -682,7 +682,7 @@ impl Binder<'_> {
     fn enum_arguments(&mut self, name: &str, exprs: &[&ast::Expr], span: Span) -> Result<(EnumType, Vec<Expr>)> {
         let mut bounds = Vec::with_capacity(exprs.len());
         for expr in exprs {
-            bounds.push((self.expr(expr)?, expr.span()));
+            bounds.push((self.expr(expr)?, start_of(expr)));
         }
         let types: Vec<Type> = bounds.iter().map(|(bound, _)| bound.ty.ty).collect();
         let mut known = types.iter().copied().filter(|ty| *ty != Type::Unknown);
@@ -953,7 +953,7 @@ impl Binder<'_> {
         }
         let mut bounds = Vec::with_capacity(exprs.len());
         for expr in exprs {
-            bounds.push((self.expr(expr)?, expr.span()));
+            bounds.push((self.expr(expr)?, start_of(expr)));
         }
         let types: Vec<Type> = bounds.iter().map(|(bound, _)| bound.ty.ty).collect();
         let ty = self.common_type(construct, &types, span)?;

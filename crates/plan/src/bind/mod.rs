@@ -53,7 +53,7 @@ use colibri_catalog::{
 };
 use colibri_types::{Env, Error, Result, SqlState, Type, keywords::is_reserved, letters};
 use compact_str::CompactString;
-use sqlparser::ast;
+use sqlparser::ast::{self, Spanned as _};
 use sqlparser::tokenizer::Span;
 
 use crate::expr::Expr;
@@ -505,6 +505,32 @@ pub fn expect_database(database: &str, named: &str, whole: impl FnOnce() -> Stri
 fn name_parts_text(name: &ast::ObjectName) -> String {
     let parts = name_parts(name).unwrap_or_default();
     parts.iter().map(|part| fold(part)).collect::<Vec<_>>().join(".")
+}
+
+/// Where an expression begins, as its span says. The span is that of all that is inside; asked for
+/// at each level, it would cost the square of the depth.
+fn start_of(expr: &ast::Expr) -> Span {
+    use ast::Expr as E;
+    let mut first = expr;
+    let span = loop {
+        first = match first {
+            E::Nested(inner)
+            | E::UnaryOp { expr: inner, .. }
+            | E::Cast { expr: inner, .. }
+            | E::IsNull(inner)
+            | E::IsNotNull(inner)
+            | E::IsTrue(inner)
+            | E::IsNotTrue(inner)
+            | E::IsFalse(inner)
+            | E::IsNotFalse(inner)
+            | E::IsUnknown(inner)
+            | E::IsNotUnknown(inner) => inner,
+            E::Case { case_token, .. } => break case_token.0.span,
+            E::Function(function) => break function.name.0.first().map_or(Span::empty(), |part| part.span()),
+            other => break other.span(),
+        };
+    };
+    if span.start.line > 0 { span } else { expr.span() }
 }
 
 /// The place of a span in a text, in characters from 1; 0 if the span or the text is empty.

@@ -17,7 +17,7 @@ use sqlparser::tokenizer::Span;
 
 use super::expr::Bound;
 use super::polymorphic::{Meaning, Misfit};
-use super::{Binder, NeedOn, Scope, ScopeTable, fold, logical, name_parts};
+use super::{Binder, NeedOn, Scope, ScopeTable, fold, logical, name_parts, start_of};
 use crate::expr::{Expr, RoutineCall, SessionFunction};
 use crate::plan::Series;
 use colibri_catalog::cluster::Privileges;
@@ -222,7 +222,7 @@ impl Binder<'_> {
                 other => (other, false),
             };
             let bound = self.expr(expr)?;
-            given.push(Given { name, bound, span: expr.span(), is_variadic });
+            given.push(Given { name, bound, span: start_of(expr), is_variadic });
         }
         Ok(given)
     }

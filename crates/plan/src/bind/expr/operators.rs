@@ -10,7 +10,7 @@ use super::{Bound, as_tuple, negated, number, number_text, subqueries::SubqueryU
 use crate::bind::collation;
 use crate::bind::recursive::Barrier;
 use crate::bind::user_operators::{ByUser, Written};
-use crate::bind::{Binder, fold, rewrite};
+use crate::bind::{Binder, fold, rewrite, start_of};
 use crate::expr::{CompareOp, Expr, ListId};
 
 /// Operators in a row, as in `a + b + c`, from which on they lie side by side, as the conditions of
@@ -187,7 +187,7 @@ impl Binder<'_> {
         let is_there = |function: &Function| self.is_there(function);
         let found = self.builtin.functions.operator_among(symbol, None, input.ty.ty, &is_there);
         let function = found.map_err(|error| self.place_before(symbol, operand.span(), error))?;
-        let arg = self.argument(input, function.arg_type(0), operand.span())?;
+        let arg = self.argument(input, function.arg_type(0), start_of(operand))?;
         Ok(Bound::new(Expr::Call { function, args: vec![arg] }, function.result))
     }
 
