@@ -24,6 +24,7 @@ mod branch;
 mod check;
 mod cluster;
 mod columns;
+mod compact;
 mod completions;
 mod copy;
 mod database;
@@ -74,6 +75,7 @@ enum Command {
     Readers(readers::ReadersArgs),
     Branch(branch::BranchArgs),
     Diff(diff::DiffArgs),
+    Compact(compact::CompactArgs),
     Copy(copy::CopyArgs),
     Backup(backup::BackupArgs),
     Restore(restore::RestoreArgs),
@@ -95,6 +97,7 @@ fn main() -> ExitCode {
         Command::Readers(args) => readers::run(&args),
         Command::Branch(args) => branch::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Compact(args) => compact::run(&args),
         Command::Copy(args) => copy::run(&args),
         Command::Backup(args) => backup::run(&args),
         Command::Restore(args) => restore::run(&args),

@@ -187,6 +187,36 @@ fn copies_hold_what_the_original_held() {
 }
 
 #[test]
+fn a_database_is_compacted_beside_others_that_use_it() {
+    let place = Place::with_birds();
+    let db = Database::open(place.path("birds"), &Options::new()).expect("the database");
+    let mut txn = db.write().expect("a transaction");
+    let table = txn.create_table("many", TableKind::Plain).expect("a table");
+    for key in 0..60_000_u32 {
+        txn.put(&table, &key.to_be_bytes(), &[1; 200]).expect("a put");
+    }
+    txn.commit().expect("a commit");
+    let mut txn = db.write().expect("a transaction");
+    for key in (0..60_000_u32).filter(|key| key % 10 != 0) {
+        txn.delete(&table, &key.to_be_bytes()).expect("a deletion");
+    }
+    txn.commit().expect("a commit");
+    let dump = place.run_well("dump birds");
+    let report = parse(&place.run_well("compact birds --json"));
+    let bytes = |name: &str| report[name].as_u64().expect("a number");
+    assert!(bytes("bytes") * 2 < bytes("bytes_before") && bytes("pages_moved") > 100, "{report}");
+    assert!(bytes("bytes_in_use") <= bytes("bytes"), "{report}");
+    assert_eq!(place.run_well("dump birds"), dump);
+    // Who has it open goes on.
+    let mut txn = db.write().expect("a transaction");
+    txn.put(&table, b"more", b"more").expect("a put");
+    txn.commit().expect("a commit");
+    drop(db);
+    assert!(place.run_well("compact birds").contains("birds: "));
+    place.run_well("check birds");
+}
+
+#[test]
 fn branches_are_made_compared_reset_and_dropped() {
     let place = Place::with_birds();
     let original = place.run_well("dump birds");

@@ -13,6 +13,8 @@
 //! map, which are a signal and end the process.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
@@ -28,6 +30,8 @@ type Contents = BTreeMap<u32, Vec<u8>>;
 
 const POLICIES: [FreeSpace; 4] = [FreeSpace::Lifo, FreeSpace::Fifo, FreeSpace::Lowest, FreeSpace::Append];
 const LAZY_BYTES: u64 = 64 << 10;
+/// Pages that compactions of all histories have moved.
+static MOVED: AtomicU64 = AtomicU64::new(0);
 const MODES: [Durability; 4] = [
     Durability::Sync,
     Durability::SyncNoLog,
@@ -357,11 +361,12 @@ impl History {
         let mut next = self.on.newest();
         if self.on.rng.random_bool(0.6) {
             let operations = self.on.rng.random_range(1..12);
-            let commits = self.on.rng.random_bool(0.6);
+            let what = self.on.rng.random_range(0..10);
             let (disk, rng) = (self.on.disk.clone(), &mut self.on.rng);
-            let done = disk.kill_during(operations, || match commits {
-                true => change(&process, rng, &mut next).and_then(Ticket::wait).map(|_| ()),
-                false => process.sync(),
+            let done = disk.kill_during(operations, || match what {
+                0..6 => change(&process, rng, &mut next).and_then(Ticket::wait).map(|_| ()),
+                6..8 => process.compact(|_| ControlFlow::Continue(())).map(|_| ()),
+                _ => process.sync(),
             });
             done.transpose().expect("a commit or a steady point");
         }
@@ -390,6 +395,20 @@ impl History {
         self.on.reopen();
     }
 
+    /// Pages are moved, with crashes in between, to the end or not.
+    fn compact(&mut self) {
+        let process = self.on.any();
+        let (disk, rng) = (self.on.disk.clone(), &mut self.on.rng);
+        let done = self.on.open[process].compact(|_| {
+            if rng.random_bool(0.3) {
+                disk.crash();
+            }
+            if rng.random_bool(0.1) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        MOVED.fetch_add(done.expect("a compaction").moved, Ordering::Relaxed);
+        self.on.acknowledge_all();
+    }
+
     /// The disk fills up, and has room again later.
     fn fill(&mut self) {
         let room = self.on.rng.random_range(0..100_000);
@@ -407,7 +426,12 @@ impl History {
             }
         }
         let process = self.on.any();
-        match self.on.open[process].sync() {
+        let process = &self.on.open[process];
+        let done = match self.on.rng.random() {
+            true => process.compact(|_| ControlFlow::Continue(())).map(|_| ()),
+            false => process.sync(),
+        };
+        match done {
             Ok(()) => self.on.acknowledge_all(),
             Err(Error::DiskFull { .. }) => {}
             Err(e) => panic!("{e}"),
@@ -425,6 +449,7 @@ impl History {
             26..28 => self.fill(),
             28..29 if matches!(self.on.mode, Durability::Lazy { .. }) => self.outrun(),
             28..30 => self.hand_over(),
+            30..33 => self.compact(),
             _ => self.commit().expect("a commit"),
         }
     }
@@ -548,6 +573,8 @@ fn a_crash_at_any_flush_loses_nothing_acknowledged() {
     println!("{counts:?}");
     assert!(counts.wrecks > 2500 && counts.punches > 100, "the histories do not show what they are for: {counts:?}");
     assert!(counts.deaths > 50 && counts.refusals > 50 && counts.in_vain > 50, "nor do they show this: {counts:?}");
+    let moved = MOVED.load(Ordering::Relaxed);
+    assert!(moved > 10_000, "compactions moved {moved} pages");
 }
 
 /// The file gets shorter while the database is open, under processes that take turns, snapshots and

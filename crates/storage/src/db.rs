@@ -30,7 +30,7 @@ use crate::recovery::Recovery;
 use crate::root::Root;
 use crate::slow_readers::SlowReaders;
 use crate::snapshot::Snapshot;
-use crate::space::Space;
+use crate::space::{Space, Trim};
 use crate::steady::Makers;
 use crate::ticket::Ticket;
 use crate::trace::{Tracer, WriteKind, WriteTrace};
@@ -782,7 +782,7 @@ impl Core {
             return Ok(());
         }
         self.sync()?;
-        self.return_disk_space();
+        self.return_disk_space(Trim::Idle);
         let gate = self.shared.close_gate()?;
         let result = if self.shared.others_attached() { Ok(()) } else { self.close_as_last() };
         // A process that attaches after this finds nobody here, so nothing may be written any more.

@@ -3,8 +3,8 @@
 //! - `Flusher` makes steady points in the modes whose commits are not steady points themselves.
 //!   While nothing is unsteady it sleeps without a time limit. The first unsteady commit sets a
 //!   deadline, and an earlier one if no commit follows. A commit that exceeds the mode's bound in
-//!   bytes wakes it at once. If nothing was committed since its steady point, it sleeps without a
-//!   limit again.
+//!   bytes wakes it at once. If nothing was committed since its steady point, it compacts a file of
+//!   which much is free, and sleeps without a limit again.
 //! - `LogFlusher`, started when it is first needed, flushes the log for those who wait for a commit
 //!   without a thread.
 //! - `Reaper`, started when it is first needed, gives back the pages of branches that were dropped.
@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::compact::Compaction;
 use crate::db::Core;
 use crate::sync::sleep::{Condvar, Mutex};
 use crate::{Error, Result};
@@ -207,6 +208,12 @@ impl Signal {
         self.state.lock().stop = true;
         self.changed.notify_one();
     }
+
+    /// Whether something was committed since the last steady point, or the thread is to stop.
+    fn is_busy(&self) -> bool {
+        let state = self.state.lock();
+        state.stop || state.dirty_since.is_some()
+    }
 }
 
 /// The thread that makes steady points, and the way to reach it.
@@ -220,7 +227,11 @@ impl Flusher {
         let signal: Arc<Signal> = Arc::default();
         let thread = spawn("colibri-steady", core, {
             let (signal, core) = (Arc::clone(&signal), Arc::clone(core));
-            move || run(&signal, pace, || core.sync())
+            move || {
+                let mut last = Compaction::default();
+                let stops = || signal.is_busy();
+                run(&signal, pace, || core.sync(), || core.compact_if_loose(&mut last, &stops));
+            }
         })?;
         Ok(Self { signal, thread })
     }
@@ -242,7 +253,8 @@ impl Flusher {
     }
 }
 
-fn run(signal: &Signal, pace: Pace, sync: impl Fn() -> Result<()>) {
+/// `tidy` is called behind a steady point after which nothing was committed yet.
+fn run(signal: &Signal, pace: Pace, sync: impl Fn() -> Result<()>, mut tidy: impl FnMut() -> Result<()>) {
     let mut state = signal.state.lock();
     while !state.stop {
         match state.due(pace, Instant::now()) {
@@ -254,6 +266,15 @@ fn run(signal: &Signal, pace: Pace, sync: impl Fn() -> Result<()>) {
                 let result = sync();
                 state = signal.state.lock();
                 match result {
+                    Ok(()) if state.dirty_since.is_none() && !state.stop => {
+                        drop(state);
+                        // For lack of room, or for damage, the file stays as it is.
+                        let tidied = tidy();
+                        state = signal.state.lock();
+                        if let Err(Error::Poisoned) = tidied {
+                            return;
+                        }
+                    }
                     Ok(()) => {}
                     // Commits report this to their callers.
                     Err(Error::Poisoned) => return,
@@ -364,7 +385,7 @@ mod models {
             let (current, points) = (Arc::clone(&current), Arc::clone(&points));
             move || {
                 let longest = if over { Duration::MAX } else { Duration::ZERO };
-                run(&signal, Pace { longest, quiet: longest }, || {
+                let sync = || {
                     if points.fetch_add(1, Ordering::SeqCst) < failures {
                         return Err(Error::DiskFull { path: "model".into(), bytes_wanted: 1 });
                     }
@@ -373,7 +394,13 @@ mod models {
                     *steady.txn.lock().unwrap() = covered;
                     steady.raised.notify_all();
                     Ok(())
-                });
+                };
+                let tidy = || {
+                    signal.is_busy();
+                    thread::yield_now();
+                    Ok(())
+                };
+                run(&signal, Pace { longest, quiet: longest }, sync, tidy);
             }
         });
         let threads: Vec<_> = (0..3)

@@ -43,7 +43,7 @@ use crate::node::Payload;
 use crate::page::{PageId, TxnId, get_u64, put_u64};
 use crate::pager::{Bounds, Pager, corrupted};
 use crate::root::{Root, Tree};
-use crate::tree::PutMode;
+use crate::tree::{PutMode, Relocation};
 use crate::workspace::Workspace;
 use crate::{Error, Result};
 
@@ -455,6 +455,28 @@ impl ForestMut<'_> {
         let mut tables = self.forest.tables.edit(self.pager, self.work);
         tables.put(part.name(), &describe(tree), PutMode::Upsert, None)?;
         Ok(())
+    }
+
+    /// Moves the forest's pages to lower places.
+    pub(crate) fn relocate(&mut self, relocation: &mut Relocation) -> Result<()> {
+        let fork = self.work.set_fork(TxnId(0));
+        let moved = self.relocate_own(relocation);
+        self.work.set_fork(fork);
+        moved
+    }
+
+    fn relocate_own(&mut self, relocation: &mut Relocation) -> Result<()> {
+        for part in Part::ALL {
+            let mut tree = self.forest.part(self.pager, self.work.bounds(), part)?;
+            let before = tree;
+            tree.edit(self.pager, self.work).relocate(&[], relocation)?;
+            if tree != before {
+                let description = Description { kind: TableKind::Plain, tree }.encode();
+                let mut tables = self.forest.tables.edit(self.pager, self.work);
+                tables.put(part.name(), &description, PutMode::Upsert, None)?;
+            }
+        }
+        self.forest.tables.edit(self.pager, self.work).relocate(&[], relocation).map(|_| ())
     }
 
     pub(crate) fn put_branch(&mut self, id: BranchId, branch: &Branch) -> Result<()> {

@@ -27,6 +27,7 @@ mod backup;
 mod branch;
 mod catalog;
 mod check;
+mod compact;
 mod composite;
 mod copy;
 #[cfg(test)]
@@ -73,6 +74,7 @@ pub use backup::{BackupInfo, restore, restore_replica, verify_backup};
 pub use branch::{BranchInfo, BranchStat};
 pub use catalog::{Table, TableKind};
 pub use check::CheckReport;
+pub use compact::Compaction;
 pub use copy::CopyReport;
 pub use cursor::Cursor;
 pub use db::Database;

@@ -7,6 +7,7 @@ use crate::db::Core;
 use crate::lock_file::ReaderInfo;
 use crate::page::TxnId;
 use crate::slow_readers::{ReaderLimits, SlowReaderAnswer, SlowReaders};
+use crate::space::Trim;
 use crate::workspace::Workspace;
 use crate::{Error, Result};
 
@@ -28,7 +29,7 @@ impl Core {
             self.cut_off(work);
         }
         if work.space.trim_is_due() {
-            work.space.trim(&self.pager, self.shared.root().txn.next(), false);
+            work.space.trim(&self.pager, self.shared.root().txn.next(), Trim::Writing);
             self.shared.set_cut_pending(work.space.is_cut_pending());
         }
         let (limits, ask): (&ReaderLimits, &dyn Fn(&ReaderInfo) -> SlowReaderAnswer) = match &self.slow_readers {

@@ -52,6 +52,7 @@ use pending::Pending;
 use tail::Tail;
 
 pub(crate) use allocator::SPARE_BYTES;
+pub(crate) use trim::Trim;
 
 /// A run of pages that a transaction no longer needs.
 #[derive(Debug, Clone, Copy)]
@@ -160,9 +161,21 @@ impl Space {
         self.allocator.set_policy(policy);
     }
 
-    /// Has single pages allocated from the file's start, or again as the policy says.
+    /// Has pages and runs allocated from the file's start, or again as the policy says.
     pub(crate) fn set_lowest_first(&mut self, lowest_first: bool) {
         self.allocator.set_lowest_first(lowest_first);
+    }
+
+    /// Whether `pages` neighbouring pages are free, all of them before a page.
+    pub(crate) fn has_room_before(&mut self, pages: u32, before: u32) -> bool {
+        self.allocator.lowest_run(pages).is_some_and(|(start, _)| u64::from(start) + u64::from(pages) <= before.into())
+    }
+
+    /// How many pages are in use, free map and meta pages included. `None` with a policy that keeps
+    /// no books of free pages.
+    pub(crate) fn in_use(&self) -> Option<u32> {
+        let free = u64::from(self.allocator.free_pages()?) + self.pending.pages();
+        Some(u64::from(self.page_count()).saturating_sub(free) as u32)
     }
 
     /// Asks for the memory of new pages before they are touched, or not.

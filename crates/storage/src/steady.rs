@@ -25,7 +25,7 @@ use crate::log::Position;
 use crate::meta::{MANIFEST_MAX, Meta};
 use crate::page::PageId;
 use crate::root::Root;
-use crate::space::{SPARE_BYTES, SteadyPlan};
+use crate::space::{SPARE_BYTES, SteadyPlan, Trim};
 use crate::sync::{Condvar, Mutex};
 use crate::trace::WriteKind;
 use crate::workspace::Workspace;
@@ -125,12 +125,12 @@ impl Core {
         drop(maker);
         self.log.notify(result.is_err());
         result?;
-        self.return_disk_space();
+        self.return_disk_space(Trim::Idle);
         Ok(())
     }
 
     /// Gives unused disk space back if nobody is writing. A writer would use it again soon.
-    pub(crate) fn return_disk_space(&self) {
+    pub(crate) fn return_disk_space(&self, when: Trim) {
         if self.agreement.is_some() {
             // A transaction that only makes the file shorter is none that others know of.
             return;
@@ -147,7 +147,7 @@ impl Core {
             // round may only move the free map out of the way.
             for _ in 0..2 {
                 let next = self.shared.root().txn.next();
-                let trimmed = guard.space.trim(&self.pager, next, true);
+                let trimmed = guard.space.trim(&self.pager, next, when);
                 self.shared.set_cut_pending(guard.space.is_cut_pending());
                 if !trimmed || self.commit_trimmed(&mut guard).is_err() {
                     break;

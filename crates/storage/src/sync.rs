@@ -103,7 +103,7 @@ mod real {
 }
 
 #[cfg(feature = "shuttle")]
-mod scheduled {
+pub(crate) mod scheduled {
     use std::ops::{Deref, DerefMut};
     use std::time::Instant;
 

@@ -17,6 +17,7 @@
 //! | `append` | loading sorted entries |
 //! | `split` | one page becoming two, and two becoming one |
 //! | `width` | leaves of several pages |
+//! | `relocate` | moving pages to lower places |
 //!
 //! Invariants, all checked by `check`:
 //! 1. All leaves are at the same depth.
@@ -25,6 +26,8 @@
 //! 4. No leaf or branch is empty. The empty tree has no page.
 
 use std::ops::{Bound, ControlFlow};
+
+use smallvec::SmallVec;
 
 use crate::log::difference;
 use crate::node::{self, Builder, Fit, Node, NodeMut, Payload, common_prefix};
@@ -37,10 +40,12 @@ use crate::{Error, Result};
 mod append;
 mod delete;
 mod put;
+mod relocate;
 mod split;
 mod width;
 pub(crate) use append::Appender;
 pub(crate) use put::{Put, PutMode};
+pub(crate) use relocate::Relocation;
 
 /// Inserting leaves this number of pages for what makes room again: without free pages nothing
 /// could be deleted or committed.

@@ -26,6 +26,7 @@ use crate::{Error, Result};
 
 mod branch;
 mod publish;
+pub(crate) use branch::put as put_branch;
 pub(crate) use publish::Published;
 
 /// The largest value in bytes.

@@ -18,6 +18,8 @@ use std::sync::atomic::Ordering;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use smallvec::SmallVec;
 
+use crate::forest::BranchId;
+use crate::lock_file::Shared;
 use crate::log::record;
 use crate::node::Node;
 use crate::page::{self, PageId, PageKind, TxnId};
@@ -214,6 +216,18 @@ impl Workspace {
     #[inline]
     pub(crate) fn bounds(&self) -> Bounds {
         Bounds { page_count: self.space.page_count(), newest: self.txn, steady: self.steady }
+    }
+
+    /// Bounds for the newest committed state, while no transaction is active.
+    pub(crate) fn bounds_between(&self, shared: &Shared) -> Bounds {
+        Bounds { page_count: self.space.page_count(), newest: shared.root().txn, steady: shared.steady() }
+    }
+
+    /// Notes in the record that the transaction is about another branch than the main one.
+    pub(crate) fn enter_in_record(&mut self, branch: BranchId) {
+        if branch != BranchId::MAIN {
+            self.record.push_on_branches(record::OnBranches::Enter(branch.0));
+        }
     }
 
     /// How many levels the transaction has: 0 if none is active, 1 without nested ones.
@@ -444,10 +458,15 @@ impl Workspace {
         self.level().freed.extend(runs);
     }
 
+    /// Whether a page of this birth is freed when the transaction gives it up: no fork reaches it.
+    pub(crate) fn is_given_up(&self, birth: TxnId) -> bool {
+        birth > self.fork
+    }
+
     /// Notes a page that this level no longer needs, unless a fork still does.
     #[inline]
     fn give_up(&mut self, run: Freed) {
-        if run.birth > self.fork {
+        if self.is_given_up(run.birth) {
             self.level().freed.push(run);
         }
     }

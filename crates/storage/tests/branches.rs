@@ -318,6 +318,7 @@ fn a_forest_of_branches_agrees_with_maps() {
                 }
                 11 => _ = db.reap_branches().unwrap(),
                 12 => db.sync().unwrap(),
+                39 => _ = db.compact(|_| std::ops::ControlFlow::Continue(())).unwrap(),
                 13 => ensure_clean(&db),
                 14 => compare(&db, &forest, &name, &other),
                 15 => backups.add(&db),

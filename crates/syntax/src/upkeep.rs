@@ -36,16 +36,24 @@ const TABLE_LOCKS: [(&[K], TableLock); 8] = [
 impl Parser<'_> {
     pub(crate) fn vacuum(&mut self) -> Result<Upkeep> {
         self.expect(K::Vacuum)?;
-        let mut analyzes = self.upkeep_options("VACUUM", &VACUUM_OPTIONS)?;
-        while let Some(word) = self.eat_any(&[K::Full, K::Freeze, K::Verbose, K::Analyze, K::Analyse]) {
-            analyzes |= word >= 3;
+        let mut options = self.upkeep_options("VACUUM", &VACUUM_OPTIONS)?;
+        const WORDS: [(K, &str); 5] = [
+            (K::Full, "full"),
+            (K::Freeze, "freeze"),
+            (K::Verbose, "verbose"),
+            (K::Analyze, "analyze"),
+            (K::Analyse, "analyse"),
+        ];
+        while let Some(word) = self.eat_any(&WORDS.map(|(word, _)| word)) {
+            options.push(WORDS[word].1);
         }
         let tables = self.upkeep_tables()?;
-        if !analyzes && tables.iter().any(|table| !table.columns.is_empty()) {
+        let has = |name| options.contains(&name);
+        if !(has("analyze") || has("analyse")) && tables.iter().any(|table| !table.columns.is_empty()) {
             let message = "ANALYZE option must be specified when a column list is provided";
             self.note_error(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
-        Ok(Upkeep::Vacuum(tables))
+        Ok(Upkeep::Vacuum { tables, full: has("full"), verbose: has("verbose") })
     }
 
     pub(crate) fn analyze(&mut self) -> Result<Upkeep> {
@@ -123,13 +131,13 @@ impl Parser<'_> {
         Ok(Admin::Lock { tables, mode, nowait: self.eat(K::Nowait) })
     }
 
-    /// Options in parentheses; whether ANALYZE is one of them.
-    fn upkeep_options(&mut self, statement: &str, known: &[&str]) -> Result<bool> {
-        let mut analyzes = false;
+    /// Options in parentheses; those of the known ones that are on.
+    fn upkeep_options(&mut self, statement: &str, known: &[&'static str]) -> Result<Vec<&'static str>> {
         let options = self.maybe_in_parens(|parser| {
             let token = parser.peek();
             let name = parser.folded_label()?;
-            if !known.contains(&name.as_str()) {
+            let option = known.iter().copied().find(|known| *known == name);
+            if option.is_none() {
                 let message = format!("unrecognized {statement} option \"{name}\"");
                 parser.note_error(parser.error_at(token, Error::new(SqlState::SYNTAX_ERROR, message)));
             }
@@ -139,10 +147,9 @@ impl Parser<'_> {
                 let value = parser.token_text(token).trim_matches('\'');
                 is_on = !["off", "false", "0"].iter().any(|off| value.eq_ignore_ascii_case(off));
             }
-            Ok(is_on && name.starts_with("analy"))
+            Ok(option.filter(|_| is_on))
         })?;
-        analyzes |= options.contains(&true);
-        Ok(analyzes)
+        Ok(options.into_iter().flatten().collect())
     }
 
     fn upkeep_tables(&mut self) -> Result<Vec<UpkeepTable>> {

@@ -1,12 +1,14 @@
-//! VACUUM, ANALYZE, CLUSTER and REINDEX. They have nothing to do here. The tables and indexes that
-//! they name have to exist, and the user has to own them: VACUUM and ANALYZE skip other people's
-//! tables with a warning, CLUSTER and REINDEX refuse them.
+//! VACUUM, ANALYZE, CLUSTER and REINDEX. But for VACUUM FULL, which makes the database's file as short
+//! as it can be, they have nothing to do here. The tables and indexes that they name have to exist,
+//! and the user has to own them: VACUUM and ANALYZE skip other people's tables with a warning,
+//! CLUSTER and REINDEX refuse them.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use colibri_catalog::{Index, Relation, cluster::BOOTSTRAP_ROLE};
+use colibri_catalog::{Index, Relation, cluster::BOOTSTRAP_ROLE, store_error::InSql as _};
 use colibri_syntax::tree::{Reindex, Upkeep};
-use colibri_types::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState, pulse};
 use compact_str::CompactString;
 
 use crate::session::{Session, Severity};
@@ -14,7 +16,7 @@ use crate::session::{Session, Severity};
 /// Whether a statement may not run in a transaction block.
 pub(super) fn runs_alone(upkeep: &Upkeep) -> bool {
     match upkeep {
-        Upkeep::Vacuum(_) | Upkeep::Cluster(None) => true,
+        Upkeep::Vacuum { .. } | Upkeep::Cluster(None) => true,
         Upkeep::Reindex(what) => matches!(what, Reindex::Schema(_) | Reindex::Database(_)),
         Upkeep::Analyze(_) | Upkeep::Cluster(Some(_)) => false,
     }
@@ -28,9 +30,17 @@ impl Session {
         }
         match upkeep {
             Upkeep::Cluster(None) => Ok(()),
-            Upkeep::Vacuum(tables) | Upkeep::Analyze(tables) => {
-                tables.iter().try_for_each(|table| self.upkeep_table(upkeep.tag(), &table.name, &table.columns))
+            Upkeep::Vacuum { tables, full, verbose } => {
+                // Without tables, it is about those of others as well.
+                let mut any = tables.is_empty() && self.authority().has_role(self.own_database_info().owner);
+                for table in tables {
+                    any |= self.upkeep_table(upkeep.tag(), &table.name, &table.columns)?;
+                }
+                if *full && any { self.compact(*verbose) } else { Ok(()) }
             }
+            Upkeep::Analyze(tables) => tables
+                .iter()
+                .try_for_each(|table| self.upkeep_table(upkeep.tag(), &table.name, &table.columns).map(|_| ())),
             Upkeep::Cluster(Some((name, index))) => {
                 let Relation::Table(table) = self.expect_relation(name)? else { return Err(not_a("table", name)) };
                 self.expect_owner(table.owner, "table", &table.name)?;
@@ -89,7 +99,33 @@ impl Session {
         }
     }
 
-    fn upkeep_table(&mut self, tag: &str, name: &[CompactString], columns: &[CompactString]) -> Result<()> {
+    /// Gives the free pages of the database's file back, while others read and write.
+    fn compact(&mut self, verbose: bool) -> Result<()> {
+        let Some(store) = self.engine().local_store() else { return Ok(()) };
+        let (mut ended, database) = (Ok(()), store.database());
+        let page_size = u64::from(database.page_size());
+        let done = database.compact(|_| {
+            ended = pulse::check();
+            if ended.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        let done = done.in_sql()?;
+        ended?;
+        if verbose {
+            let megabytes = |pages: u32| (u64::from(pages) * page_size) as f64 / f64::from(1 << 20);
+            let message = format!(
+                "the file of database \"{}\" has {:.1} MB, {:.1} MB before; {:.1} MB were moved",
+                self.own_database_info().name,
+                megabytes(done.pages),
+                megabytes(done.pages_before),
+                megabytes(u32::try_from(done.moved).unwrap_or(u32::MAX)),
+            );
+            self.notice(Severity::Info, SqlState("00000"), message);
+        }
+        Ok(())
+    }
+
+    /// Looks whether a table is there, and the user may keep it up; `false` if it is skipped.
+    fn upkeep_table(&mut self, tag: &str, name: &[CompactString], columns: &[CompactString]) -> Result<bool> {
         let verb = if tag == "VACUUM" { "vacuum" } else { "analyze" };
         let relation = if is_system(name) { None } else { Some(self.expect_relation(name)?) };
         let owner = match &relation {
@@ -106,16 +142,16 @@ impl Session {
             let who = if relation.is_none() { "superuser" } else { "table" };
             let message = format!("skipping \"{}\" --- only {who} or database owner can {verb} it", last(name));
             self.notice(Severity::Warning, SqlState("01000"), message);
-            return Ok(());
+            return Ok(false);
         }
         let table = match relation {
-            None => return Ok(()),
+            None => return Ok(true),
             Some(Relation::Table(table)) => table,
             Some(_) => {
                 let message =
                     format!("skipping \"{}\" --- cannot {verb} non-tables or special system tables", last(name));
                 self.notice(Severity::Warning, SqlState("01000"), message);
-                return Ok(());
+                return Ok(false);
             }
         };
         for (place, column) in columns.iter().enumerate() {
@@ -128,7 +164,7 @@ impl Session {
                 return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
             }
         }
-        Ok(())
+        Ok(true)
     }
 }
 

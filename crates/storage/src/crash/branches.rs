@@ -128,8 +128,9 @@ impl Growth {
         if self.on.rng.random_bool(0.7) {
             let operations = self.on.rng.random_range(1..12);
             let (disk, rng) = (self.on.disk.clone(), &mut self.on.rng);
-            let done = disk.kill_during(operations, || match rng.random_range(0..5) {
+            let done = disk.kill_during(operations, || match rng.random_range(0..6) {
                 0 => process.sync(),
+                5 => process.compact(|_| ControlFlow::Continue(())).map(|_| ()),
                 1 => process.reap_branches().map(|_| ()),
                 _ => grow(&process, rng, &mut next).and_then(|ticket| ticket.map_or(Ok(()), |t| t.wait().map(|_| ()))),
             });
@@ -175,6 +176,17 @@ impl Growth {
         self.on.acknowledge_all();
     }
 
+    fn compact(&mut self) {
+        let process = self.on.any();
+        let disk = self.on.disk.clone();
+        let done = self.on.open[process].compact(|_| {
+            disk.crash();
+            ControlFlow::Continue(())
+        });
+        MOVED.fetch_add(done.expect("a compaction").moved, Ordering::Relaxed);
+        self.on.acknowledge_all();
+    }
+
     fn step(&mut self) {
         match self.on.rng.random_range(0..100) {
             0..8 => self.on.sync(),
@@ -184,6 +196,7 @@ impl Growth {
             21..24 => self.reopen(),
             24..26 => self.fill(),
             26..28 => self.check(),
+            28..32 => self.compact(),
             _ => self.commit().expect("a commit"),
         }
     }

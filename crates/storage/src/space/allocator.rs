@@ -42,7 +42,7 @@ const RUN_SEARCH_WORDS: usize = 1024;
 /// The free pages that the writer may use.
 pub(super) struct Allocator {
     policy: FreeSpace,
-    /// For the time being, single pages are taken lowest first, whatever the policy.
+    /// For the time being, pages and runs are taken lowest first, whatever the policy.
     lowest_first: bool,
     ready: PageSet,
     /// The pages of `ready`, oldest first, where the policy goes by age.
@@ -76,6 +76,11 @@ impl Allocator {
 
     pub(super) fn set_lowest_first(&mut self, lowest_first: bool) {
         self.lowest_first = lowest_first;
+    }
+
+    /// How many pages are free; `None` if the policy keeps no books of them.
+    pub(super) fn free_pages(&self) -> Option<u32> {
+        (self.policy != FreeSpace::Append).then(|| self.ready.len() + self.unbacked.len())
     }
 
     /// How many pages are ready.
@@ -179,8 +184,29 @@ impl Allocator {
     pub(super) fn allocate(&mut self, pager: &Pager, pages: u32) -> Option<PageId> {
         match pages {
             1 => self.allocate_page(pager),
+            _ if self.lowest_first => self.allocate_run_lowest(pager, pages),
             _ => self.allocate_run(pager, pages, RUN_SEARCH_WORDS + pages as usize / 64),
         }
+    }
+
+    /// The first page of the lowest free run of `pages` pages, and whether it is unbacked.
+    pub(super) fn lowest_run(&mut self, pages: u32) -> Option<(u32, bool)> {
+        let lowest = |set: &mut PageSet| match pages {
+            1 => set.lowest(),
+            _ => set.find_run(pages, usize::MAX),
+        };
+        let ready = lowest(&mut self.ready).map(|page| (page, false));
+        ready.into_iter().chain(lowest(&mut self.unbacked).map(|page| (page, true))).min()
+    }
+
+    fn allocate_run_lowest(&mut self, pager: &Pager, pages: u32) -> Option<PageId> {
+        let (start, unbacked) = self.lowest_run(pages)?;
+        if unbacked {
+            pager.disk().back(page_bytes(pager, start), page_bytes(pager, pages)).ok()?;
+        }
+        let set = if unbacked { &mut self.unbacked } else { &mut self.ready };
+        (start..start + pages).for_each(|page| _ = set.remove(page));
+        Some(PageId(start))
     }
 
     /// As [`Allocator::allocate`] for a run, searching everything.

@@ -176,7 +176,7 @@ fn what_lies_behind_the_page_count_is_backed_before_it_is_taken() {
     place.space.reclaim(&mut Vec::new(), TxnId(2));
     place.space.return_disk_space(&place.pager);
     let holes = blocks(&place) < full / 2;
-    assert!(place.space.trim(&place.pager, TxnId(3), true));
+    assert!(place.space.trim(&place.pager, TxnId(3), Trim::Idle));
     let page_count = place.space.page_count();
     assert!((102..110).contains(&page_count), "{page_count}");
     let punched = blocks(&place);
@@ -201,13 +201,13 @@ fn free_pages_at_the_end_are_kept_while_they_are_taken_now_and_then() {
         place.space.commit(TxnId(txn), &runs);
         place.space.reclaim(&mut Vec::new(), TxnId(txn));
     };
-    place.space.trim(&place.pager, TxnId(2), false);
+    place.space.trim(&place.pager, TxnId(2), Trim::Writing);
     free(&mut place, 2, 302..1002);
     for txn in 3..10 {
         // Takes what was freed last, the end of the file among it, and gives it back.
         let taken: Vec<u32> = (0..100).map(|_| place.take(1)).collect();
         assert!(place.space.trim_is_due());
-        assert!(!place.space.trim(&place.pager, TxnId(txn), false), "{txn}");
+        assert!(!place.space.trim(&place.pager, TxnId(txn), Trim::Writing), "{txn}");
         assert!(taken.contains(&1001));
         taken.iter().for_each(|&page| place.space.release(PageId(page), 1));
     }
@@ -215,7 +215,7 @@ fn free_pages_at_the_end_are_kept_while_they_are_taken_now_and_then() {
     // When what is taken lies elsewhere for long enough, they go.
     place.space.set_lowest_first(true);
     place.expect(&(302..402).collect::<Vec<u32>>());
-    assert!(place.space.trim_is_due() && place.space.trim(&place.pager, TxnId(10), false));
+    assert!(place.space.trim_is_due() && place.space.trim(&place.pager, TxnId(10), Trim::Writing));
     assert_eq!(place.space.page_count(), 402 + base_pages_for(402, &place.pager));
 }
 

@@ -1,7 +1,7 @@
 //! Giving up the free pages at the file's end while the database is open.
 //!
-//! Pages are not moved, so the file can end behind the last page in use and not before. The policy
-//! `Lowest`, which fills the file from its start, brings that page down as records are written.
+//! The file ends behind the last page in use. The policy `Lowest`, which fills the file from its
+//! start, brings that page down as records are written, and compaction moves what stays (`compact`).
 //!
 //! Free pages at the end are given up in two steps:
 //! 1. `trim`, before transaction `t` begins: the pages leave the sets, and the page count goes
@@ -21,7 +21,7 @@
 //! Trimming is worth it for an eighth of the file and 4 MiB. The pages must have been neither in
 //! use nor allocated while a sixteenth of the file was allocated elsewhere, so that pages that come
 //! and go are not cut off each time. When nobody writes, half of the file has to be free, and is
-//! trimmed at once.
+//! trimmed at once. What a compaction has moved away from is trimmed in any case.
 
 use super::free_map::base_pages_for;
 use super::{SPARE_BYTES, Space, page_bytes};
@@ -32,10 +32,23 @@ use crate::pager::Pager;
 const TRIM_DIVISOR: u32 = 8;
 /// The same while nobody writes.
 const TRIM_DIVISOR_IDLE: u32 = 2;
+/// The same after a compaction.
+const TRIM_DIVISOR_COMPACTED: u32 = 64;
 /// Free pages at the file's end are looked for each time this fraction of the file was allocated.
 const PATIENCE_DIVISOR: u32 = 16;
 /// So many pages have to be allocated in between at least.
 const PATIENCE_PAGES: u32 = 64;
+
+/// When the file's end is looked at, which decides how much has to be free there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trim {
+    /// A transaction is about to begin.
+    Writing,
+    /// Nobody writes.
+    Idle,
+    /// Pages were moved away from there.
+    Compacted,
+}
 
 /// What was allocated since free pages were last looked for at the file's end.
 #[derive(Default)]
@@ -62,15 +75,19 @@ impl Space {
 
     /// Lowers the page count if that is worth it, before `txn` begins. If only the free map is in
     /// the way, has that written anew instead. `true` if either was done: a steady point has to
-    /// follow. `idle`: nobody is writing.
-    pub(crate) fn trim(&mut self, pager: &Pager, txn: TxnId, idle: bool) -> bool {
+    /// follow.
+    pub(crate) fn trim(&mut self, pager: &Pager, txn: TxnId, when: Trim) -> bool {
         let allocated = std::mem::take(&mut self.allocated);
-        let allocated_end = if idle { 0 } else { allocated.end };
-        let divisor = if idle { TRIM_DIVISOR_IDLE } else { TRIM_DIVISOR };
+        let allocated_end = if when == Trim::Writing { allocated.end } else { 0 };
         let page_count = self.page_count();
+        let (pages_min, bytes_min) = match when {
+            Trim::Writing => (page_count / TRIM_DIVISOR, SPARE_BYTES),
+            Trim::Idle => (page_count / TRIM_DIVISOR_IDLE, SPARE_BYTES),
+            Trim::Compacted => (page_count / TRIM_DIVISOR_COMPACTED, 1),
+        };
         let is_worth_it = |end: u32| {
             let pages = page_count.saturating_sub(end);
-            pages >= page_count / divisor && page_bytes(pager, pages) >= SPARE_BYTES
+            pages >= pages_min && page_bytes(pager, pages) >= bytes_min
         };
         if !is_worth_it(self.free_end_start(true).max(allocated_end)) {
             return false;

@@ -31,7 +31,7 @@ struct Parts<'t> {
 
 /// Notes how the catalogue of a branch was changed, which is not the main one. The workspace is
 /// about the main branch afterwards.
-pub(super) fn put(
+pub(crate) fn put(
     core: &Core,
     work: &mut Workspace,
     forest: &mut Forest,
@@ -59,7 +59,7 @@ impl WriteTxn {
             Some((id, name)) => {
                 let branch = self.branch_of(id)?.ok_or(Error::NoSuchBranch { name })?;
                 self.enter(id, &branch);
-                self.work_mut().record.push_on_branches(OnBranches::Enter(id.0));
+                self.work_mut().enter_in_record(id);
                 Ok(())
             }
         }

@@ -294,7 +294,14 @@ pub enum TableLock {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Upkeep {
     /// `VACUUM …`; no tables are all of them.
-    Vacuum(Vec<UpkeepTable>),
+    Vacuum {
+        /// Which.
+        tables: Vec<UpkeepTable>,
+        /// `FULL`: what is free is given back.
+        full: bool,
+        /// `VERBOSE`: what was done is told.
+        verbose: bool,
+    },
     /// `ANALYZE …`
     Analyze(Vec<UpkeepTable>),
     /// `CLUSTER …`: a table in the order of an index; `None` is every table that has one.
@@ -397,7 +404,7 @@ impl Upkeep {
     #[must_use]
     pub fn tag(&self) -> &'static str {
         match self {
-            Self::Vacuum(_) => "VACUUM",
+            Self::Vacuum { .. } => "VACUUM",
             Self::Analyze(_) => "ANALYZE",
             Self::Cluster(_) => "CLUSTER",
             Self::Reindex(_) => "REINDEX",
