@@ -31,11 +31,11 @@ pub(crate) struct CompactArgs {
 }
 
 pub(crate) fn run(args: &CompactArgs) -> Result<()> {
-    let failure = Failure::engine(&args.dir);
+    let failure = |error| Failure::engine(&args.dir)(error);
     let db = open_beside_others(&args.dir)?;
     let page_size = u64::from(db.page_size());
     let bytes = |pages: u64| pages * page_size;
-    let before = db.stat().map_err(&failure)?.file_bytes;
+    let before = db.stat().map_err(failure)?.file_bytes;
     let tells = io::stderr().is_terminal() && !args.json;
     let mut told = Instant::now();
     let done = db.compact(|now: &Compaction| {
@@ -49,9 +49,9 @@ pub(crate) fn run(args: &CompactArgs) -> Result<()> {
     if tells {
         _ = write!(io::stderr(), "\r");
     }
-    let done = done.map_err(&failure)?;
-    let after = db.stat().map_err(&failure)?.file_bytes;
-    db.close().map_err(&failure)?;
+    let done = done.map_err(failure)?;
+    let after = db.stat().map_err(failure)?.file_bytes;
+    db.close().map_err(failure)?;
     let mut out = io::stdout().lock();
     if args.json {
         let report = json!({
