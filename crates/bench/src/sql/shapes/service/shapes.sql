@@ -624,7 +624,7 @@ SELECT id, at FROM (SELECT id, created_at AS at FROM tasks UNION ALL SELECT id, 
 SELECT count(*) FROM users u WHERE EXISTS (SELECT 1 FROM orders o JOIN order_lines l ON l.order_id = o.id WHERE o.user_id = u.id AND l.product_id = {product})
 
 -- [report] joined by one of two columns
-SELECT count(*) FROM orders o JOIN users u ON u.id = o.user_id OR u.manager_id = o.user_id WHERE o.id BETWEEN {order} AND {order} + 20
+SELECT count(*) FROM orders o JOIN users u ON u.id = o.user_id OR u.manager_id = o.user_id WHERE o.id IN ({order}, {order}, {order})
 
 -- [report] joined with the newest by a correlated query
 SELECT u.id, o.id FROM users u JOIN orders o ON o.id = (SELECT x.id FROM orders x WHERE x.user_id = u.id ORDER BY x.placed_at DESC, x.id DESC LIMIT 1) WHERE u.org_id = {org}
