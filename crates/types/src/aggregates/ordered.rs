@@ -138,7 +138,7 @@ fn put_in_place(values: &mut [Datum], place: usize) -> Result<()> {
         // before `less`: less than it; `less..at`: equal to it; `at..greater`: not looked at yet
         let (mut less, mut at, mut greater) = (low, low, high);
         while at < greater {
-            if (at + high - greater) % VALUES_PER_POLL == 0 {
+            if (at + high - greater).is_multiple_of(VALUES_PER_POLL) {
                 pulse::work(VALUES_PER_POLL)?;
             }
             match compare(&values[at], &pivot) {
