@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use colibri_types::{Datum, Env, Error, Result, Type, pulse};
+use colibri_types::{Datum, Env, Error, Result, Type, prefix::Prefix, pulse};
 
 /// The number of the schema `pg_catalog`.
 pub const PG_CATALOG: u32 = 11;
@@ -206,7 +206,42 @@ impl MadeRows {
         if value.is_null() {
             return Ok(true);
         }
-        let (Some((key, order)), Some(value)) = (self.by_key.get(key), KeyValue::of(value)) else { return Ok(false) };
+        let (Some((column, order)), Some(value)) = (self.ordered_by(key)?, KeyValue::of(value)) else {
+            return Ok(false);
+        };
+        let compared = |&row: &u32| {
+            let other = KeyValue::of(&self.row(row as usize)[column]);
+            other.map_or(Ordering::Less, |other| other.cmp(&value))
+        };
+        let first = order.partition_point(|row| compared(row) == Ordering::Less);
+        found.extend(order[first..].iter().take_while(|row| compared(row) == Ordering::Equal));
+        Ok(true)
+    }
+
+    /// Adds the numbers of the rows whose texts in a key begin with a prefix, or are equal to it if it
+    /// is whole, in the order of the texts; `false` if rows cannot be looked up by it.
+    ///
+    /// # Errors
+    /// That the statement was cancelled.
+    pub fn find_texts(&self, key: usize, prefix: &Prefix, found: &mut Vec<u32>) -> Result<bool> {
+        if prefix.text.is_empty() && !prefix.is_whole {
+            return Ok(false);
+        }
+        let Some((column, order)) = self.ordered_by(key)? else { return Ok(false) };
+        let text = |&row: &u32| match &self.row(row as usize)[column] {
+            Datum::Text(text) => Some(&**text),
+            _ => None,
+        };
+        // Numbers, which no key has beside texts, would come in front of these.
+        let first = order.partition_point(|row| text(row).is_none_or(|text| text < &*prefix.text));
+        let matches = |text: &str| text.starts_with(&prefix.text) && !(prefix.is_whole && text != prefix.text);
+        found.extend(order[first..].iter().take_while(|row| text(row).is_some_and(matches)));
+        Ok(true)
+    }
+
+    /// A key's column, and its rows in the order of the key; `None` if there is no such key.
+    fn ordered_by(&self, key: usize) -> Result<Option<(usize, &[u32])>> {
+        let Some((key, order)) = self.by_key.get(key) else { return Ok(None) };
         // Made outside of the cell, as it polls.
         let order = match order.get() {
             Some(order) => order,
@@ -215,13 +250,7 @@ impl MadeRows {
                 order.get_or_init(|| made)
             }
         };
-        let compared = |&row: &u32| {
-            let other = KeyValue::of(&self.row(row as usize)[key.column]);
-            other.map_or(Ordering::Less, |other| other.cmp(&value))
-        };
-        let first = order.partition_point(|row| compared(row) == Ordering::Less);
-        found.extend(order[first..].iter().take_while(|row| compared(row) == Ordering::Equal));
-        Ok(true)
+        Ok(Some((key.column, order)))
     }
 
     fn order_by(&self, column: usize) -> Result<Vec<u32>> {

@@ -820,6 +820,15 @@ impl AggregateRun {
                     }
                     state.update(&[value], scope.env)?;
                 }
+                [one, other] if is_plain => {
+                    let (mut scratch, mut scratch_of_other) = (Datum::Null, Datum::Null);
+                    let one = one.eval(scope, row, &mut scratch)?;
+                    let other = other.eval(scope, row, &mut scratch_of_other)?;
+                    if grows || is_to_keep_the_first(state) {
+                        self.in_texts += datum_bytes(one) + datum_bytes(other);
+                    }
+                    state.update(&[one, other], scope.env)?;
+                }
                 args => {
                     let mut values: Values = SmallVec::new();
                     values.push(Datum::Int(number.into()));

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! rows:     | row | row | ...
-//! entries:  (first key's head: 8 bytes in the order of the values, row)
+//! entries:  (heads of the first two keys: 8 bytes each in the order of the values, row)
 //! memory:   | piece, sorted | piece | ...   merged ──► a run on a tape, when memory is used up
 //! disk:     | run | run | run | ...         merged ──► rows in order
 //! ```
@@ -12,7 +12,8 @@
 //!
 //! Invariants: equal rows stay in the order they came in: a run's rows came before those of the
 //! runs behind it, and only runs side by side are merged. A head that is smaller belongs to a value
-//! that comes first, and equal heads say nothing.
+//! that comes first. Equal heads say nothing, but for values that are told by their heads: only behind
+//! these the head of the second key counts.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -84,11 +85,27 @@ impl KeyOrder {
             Datum::Range(value) => head_of_bytes(ranges::compared(value)),
             Datum::Uuid(value) => head_of_bytes(value),
             Datum::Bool(value) => u64::from(*value) << 32,
-            Datum::Numeric(_) | Datum::Interval(_) | Datum::Array(_) | Datum::Row(_) | Datum::Jsonb(_) => 1 << 63,
+            Datum::Numeric(value) => value.order_head(),
+            Datum::Interval(_) | Datum::Array(_) | Datum::Row(_) | Datum::Jsonb(_) => 1 << 63,
             Datum::Citext(_) => 1 << 63,
         };
         if self.descending { !head } else { head }
     }
+}
+
+/// Whether two values of a kind are equal if their heads are, unless these are the first or the last
+/// one, which NULL has as well.
+fn is_told_by_head(value: &Datum) -> bool {
+    matches!(
+        value,
+        Datum::Null
+            | Datum::Int(_)
+            | Datum::Time(_)
+            | Datum::Timestamp(_)
+            | Datum::Date(_)
+            | Datum::Float(_)
+            | Datum::Bool(_)
+    )
 }
 
 #[inline]
@@ -108,9 +125,13 @@ pub(super) fn compare_keys(order: &[KeyOrder], a: &[Datum], b: &[Datum]) -> Orde
         .unwrap_or(Ordering::Equal)
 }
 
+/// Heads of a row's first two keys; the second one is 0 where it does not count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Heads(u64, u64);
+
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Entry {
-    head: u64,
+    heads: Heads,
     row: u32,
 }
 
@@ -161,7 +182,7 @@ struct RunMerge {
 struct Source {
     reader: TapeReader,
     row: Vec<Datum>,
-    head: u64,
+    heads: Heads,
 }
 
 impl Sorter {
@@ -221,8 +242,8 @@ impl Sorter {
         self.in_texts += in_texts;
         self.has_long_keys |=
             in_texts > LONG_KEY_BYTES && self.order.iter().any(|key| datum_bytes(&row[key.place]) > LONG_KEY_BYTES);
-        let head = self.head(row);
-        self.entries.push(Entry { head, row: number as u32 });
+        let heads = self.heads(row);
+        self.entries.push(Entry { heads, row: number as u32 });
     }
 
     /// Takes the last row back: nothing was sorted since.
@@ -234,8 +255,16 @@ impl Sorter {
         }
     }
 
-    fn head(&self, row: &[Datum]) -> u64 {
-        self.order.first().map_or(0, |key| key.head(&row[key.place]))
+    #[inline]
+    fn heads(&self, row: &[Datum]) -> Heads {
+        let Some(first) = self.order.first() else { return Heads::default() };
+        let (value, head) = (&row[first.place], first.head(&row[first.place]));
+        match self.order.get(1) {
+            Some(second) if is_told_by_head(value) && head != 0 && head != u64::MAX => {
+                Heads(head, second.head(&row[second.place]))
+            }
+            _ => Heads(head, 0),
+        }
     }
 
     /// Compares rows by their keys.
@@ -255,8 +284,8 @@ impl Sorter {
 
     #[inline]
     fn compare(&self, a: Entry, b: Entry) -> Ordering {
-        a.head
-            .cmp(&b.head)
+        a.heads
+            .cmp(&b.heads)
             .then_with(|| compare_keys(&self.order, self.rows.row(a.row as usize), self.rows.row(b.row as usize)))
             .then(a.row.cmp(&b.row))
     }
@@ -445,9 +474,9 @@ impl Sorter {
             let mut reader = TapeReader::new(tape, true);
             let mut row = vec![Datum::Null; self.width];
             if reader.next(file, &mut row)? {
-                let head = self.head(&row);
+                let heads = self.heads(&row);
                 merge.heap.push(merge.sources.len());
-                merge.sources.push(Source { reader, row, head });
+                merge.sources.push(Source { reader, row, heads });
             }
         }
         let RunMerge { sources, heap } = &mut merge;
@@ -459,8 +488,8 @@ impl Sorter {
     fn compare_sources(&self, sources: &[Source], a: usize, b: usize) -> Ordering {
         let (first, second) = (&sources[a], &sources[b]);
         first
-            .head
-            .cmp(&second.head)
+            .heads
+            .cmp(&second.heads)
             .then_with(|| compare_keys(&self.order, &first.row, &second.row))
             .then_with(|| a.cmp(&b))
     }
@@ -471,7 +500,7 @@ impl Sorter {
         let Some(&first) = merge.heap.first() else { return Ok(()) };
         let source = &mut merge.sources[first];
         if source.reader.next(file, &mut source.row)? {
-            source.head = self.head(&source.row);
+            source.heads = self.heads(&source.row);
         } else {
             merge.heap.swap_remove(0);
         }

@@ -12,7 +12,7 @@ use colibri_types::{Datum, Result};
 use super::operator::Operator;
 use super::{Batch, Exec, Scope, Step};
 use crate::eval::Evaluate as _;
-use crate::plan::{KeyPart, SystemLookup};
+use crate::plan::{KeyPart, SystemLookup, SystemValues};
 
 /// A system table at work.
 pub(super) struct SystemRun {
@@ -59,7 +59,22 @@ fn looked_up(lookup: &SystemLookup, rows: &MadeRows, scope: &mut Scope<'_>) -> R
     let mut found = Vec::new();
     let mut scratch = Datum::Null;
     let mut all_known = true;
-    match &lookup.values {
+    let values = match &lookup.values {
+        SystemValues::Are(values) => values,
+        SystemValues::Start(kind, pattern) => {
+            let pattern = match pattern.eval(scope, &[], &mut scratch)? {
+                Datum::Text(pattern) => kind.prefix(pattern),
+                Datum::Null => return Ok(Which::These(found)),
+                _ => return Ok(Which::All),
+            };
+            if !rows.find_texts(lookup.key, &pattern, &mut found)? {
+                return Ok(Which::All);
+            }
+            found.sort_unstable();
+            return Ok(Which::These(found));
+        }
+    };
+    match values {
         KeyPart::Eq(value) => all_known = rows.find(lookup.key, value.eval(scope, &[], &mut scratch)?, &mut found)?,
         KeyPart::In(list) => {
             for value in list {
@@ -80,7 +95,7 @@ fn looked_up(lookup: &SystemLookup, rows: &MadeRows, scope: &mut Scope<'_>) -> R
     if !all_known {
         return Ok(Which::All);
     }
-    if !matches!(lookup.values, KeyPart::Eq(_)) {
+    if !matches!(values, KeyPart::Eq(_)) {
         // In the order of the table, each once.
         found.sort_unstable();
         found.dedup();

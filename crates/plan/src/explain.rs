@@ -27,8 +27,8 @@ use crate::plan::columns::Columns;
 use crate::plan::parallel;
 use crate::plan::{
     Access, AggregateCall, AssignedValue, ConflictAction, Each, Exclude, Fragment, FrameBound, FrameUnits, IfRowLocked,
-    JoinKind, KeyColumn, KeyPart, KeyRanges, Node, RestId, Scan, Series, SetOp, SortKey, TokenCondition, WindowCall,
-    WindowFunction,
+    JoinKind, KeyColumn, KeyPart, KeyRanges, Node, RestId, Scan, Series, SetOp, SortKey, SystemValues, TokenCondition,
+    WindowCall, WindowFunction,
 };
 
 mod expression;
@@ -564,13 +564,16 @@ impl Writer<'_> {
                     let column = table.columns[table.keys[lookup.key].column].0;
                     let names = Names { columns: &[], slots };
                     let condition = match &lookup.values {
-                        KeyPart::Eq(value) => format!("({column} = {})", expr_text(value, names)),
-                        KeyPart::AnyOf(array) => format!("({column} = ANY ({}))", expr_text(array, names)),
-                        KeyPart::In(list) => {
+                        SystemValues::Are(KeyPart::Eq(value)) => format!("({column} = {})", expr_text(value, names)),
+                        SystemValues::Are(KeyPart::AnyOf(array)) => {
+                            format!("({column} = ANY ({}))", expr_text(array, names))
+                        }
+                        SystemValues::Are(KeyPart::In(list)) => {
                             let list: Vec<String> = list.iter().map(|value| expr_text(value, names)).collect();
                             format!("({column} IN ({}))", list.join(", "))
                         }
-                        KeyPart::Null => format!("({column} IS NULL)"),
+                        SystemValues::Are(KeyPart::Null) => format!("({column} IS NULL)"),
+                        SystemValues::Start(kind, pattern) => starts_text(*kind, column, pattern, names),
                     };
                     self.property(place, "Lookup Cond", condition);
                     let mut values = Vec::new();
@@ -1055,12 +1058,7 @@ fn range_text<'n>(ranges: &KeyRanges, name: &dyn Fn(usize) -> &'n str, names: Na
     }
     let bounded = name(ranges.prefix.len());
     if let Some((kind, pattern)) = &ranges.starts {
-        let op = match kind {
-            PatternKind::Like => "~~",
-            PatternKind::Regular => "~",
-            PatternKind::Plain => "^@",
-        };
-        conditions.push(format!("({bounded} {op} {})", expr_text(pattern, names)));
+        conditions.push(starts_text(*kind, bounded, pattern, names));
     }
     for (bound, strict, inclusive) in [(&ranges.low, ">", ">="), (&ranges.high, "<", "<=")] {
         if let Some((value, including)) = bound {
@@ -1072,6 +1070,16 @@ fn range_text<'n>(ranges: &KeyRanges, name: &dyn Fn(usize) -> &'n str, names: Na
         conditions.push(format!("({bounded} IS NOT NULL)"));
     }
     (!conditions.is_empty()).then(|| all_of(&conditions))
+}
+
+/// The condition that a column begins as a pattern does.
+fn starts_text(kind: PatternKind, column: &str, pattern: &Expr, names: Names<'_>) -> String {
+    let op = match kind {
+        PatternKind::Like => "~~",
+        PatternKind::Regular => "~",
+        PatternKind::Plain => "^@",
+    };
+    format!("({column} {op} {})", expr_text(pattern, names))
 }
 
 fn all_of(conditions: &[String]) -> String {

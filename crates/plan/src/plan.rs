@@ -447,10 +447,29 @@ pub struct Inclusive(pub bool);
 pub struct SystemLookup {
     /// By which of the table's keys.
     pub key: usize,
-    /// Which values it is to have: expressions over no row. Never [`KeyPart::Null`].
-    pub values: KeyPart,
+    /// Which values it is to have.
+    pub values: SystemValues,
     /// About how many rows are found.
     pub rows: f64,
+}
+
+/// Values of a system table's key: expressions over no row.
+#[derive(Debug, Clone)]
+pub enum SystemValues {
+    /// These. Never [`KeyPart::Null`].
+    Are(KeyPart),
+    /// Texts that begin with what all that matches a pattern begins with.
+    Start(PatternKind, Expr),
+}
+
+impl SystemValues {
+    /// Calls `visit` with each expression.
+    pub fn for_each_value<'r>(&'r self, visit: &mut dyn FnMut(&'r Expr)) {
+        match self {
+            Self::Are(values) => values.for_each_value(visit),
+            Self::Start(_, pattern) => visit(pattern),
+        }
+    }
 }
 
 /// What a column of a key is to be.

@@ -189,7 +189,7 @@ impl Generator {
     /// A condition with a query in it.
     fn condition(&mut self, outer: &[String], depth: usize) -> String {
         let value = self.outer(outer);
-        match self.random.random_range(0..13) {
+        match self.random.random_range(0..15) {
             0..3 => format!("EXISTS (SELECT 1 FROM {})", self.source(outer, depth).0),
             3..5 => format!("NOT EXISTS (SELECT 1 FROM {})", self.source(outer, depth).0),
             5..7 => {
@@ -217,6 +217,22 @@ impl Generator {
             11 => {
                 let (left, right) = (self.condition(outer, 0), self.condition(outer, 0));
                 format!("({left} {} {right})", self.pick(&["OR", "AND"]))
+            }
+            12 | 13 => {
+                let (source, alias) = self.source(outer, depth);
+                let (not, count) = (self.pick(&["", "NOT "]), self.random.random_range(0..3));
+                let keys = match self.random.random_range(0..3) {
+                    0 => String::new(),
+                    1 => format!(" GROUP BY {}", self.column(&alias)),
+                    _ => format!(" GROUP BY {}, {}", self.column(&alias), self.column(&alias)),
+                };
+                let having = match self.random.random_range(0..4) {
+                    0 => format!("count(*) > {count}"),
+                    1 => format!("count({}) <= {count}", self.column(&alias)),
+                    2 => format!("sum({}) > {count}", self.column(&alias)),
+                    _ => format!("min({}) = {count} OR count(*) > 2", self.column(&alias)),
+                };
+                format!("{not}EXISTS (SELECT 1 FROM {source}{keys} HAVING {having})")
             }
             _ => {
                 // What may fail is not evaluated here: the order in which conditions of one row are

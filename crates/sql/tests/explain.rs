@@ -316,3 +316,24 @@ fn few_rows_of_many_are_found_by_the_index_that_knows_them() {
     let plan = db.now("EXPLAIN (COSTS OFF) SELECT o, note FROM orders WHERE w = 1 AND d = 1 ORDER BY o LIMIT 3");
     assert!(plan[1].contains("Index Scan using orders_pkey"), "{plan:?}");
 }
+
+#[test]
+fn what_parameters_decide_is_planned_for_each_outcome() {
+    let db = TestDatabase::new(SETUP);
+    let mut client = db.client();
+    client.ok("PREPARE f (int, text) AS SELECT id FROM big WHERE ($1 IS NULL OR a = $1) AND ($2 IS NULL OR b = $2)");
+    let mut plan = |call: &str| client.ok(&format!("EXPLAIN (COSTS OFF) EXECUTE f ({call})")).join("; ");
+    let (all, by_a, by_b) = (plan("NULL, NULL"), plan("5, NULL"), plan("NULL, 'b7'"));
+    assert_eq!(all, "Seq Scan on big");
+    assert!(by_a.contains("big_a") && by_a.contains("(a = ") && !by_a.contains("NULL"), "{by_a}");
+    assert!(by_b.contains("big_b") && !by_b.contains("NULL"), "{by_b}");
+    client.ok("PREPARE o (text) AS SELECT id FROM big ORDER BY CASE WHEN $1 = 'c' THEN c END, CASE WHEN $1 = 'a' THEN a END LIMIT 3");
+    let mut plan = |call: &str| client.ok(&format!("EXPLAIN (COSTS OFF) EXECUTE o ({call})")).join("; ");
+    let (by_c, by_a) = (plan("'c'"), plan("'a'"));
+    assert!(by_c.contains("big_c") && !by_c.contains("Sort"), "{by_c}");
+    assert!(by_a.contains("big_a") && !by_a.contains("Sort"), "{by_a}");
+    // A condition that fails is left to the run.
+    client.ok("PREPARE e (int) AS SELECT id FROM big WHERE 1 / $1 = 1 OR a = $1");
+    let failing = client.ok("EXPLAIN (COSTS OFF) EXECUTE e (0)").join("; ");
+    assert!(failing.contains("1 / $1"), "{failing}");
+}

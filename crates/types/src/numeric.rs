@@ -496,6 +496,52 @@ impl Numeric {
         if whole > *self { whole.sub(&Self::ONE) } else { Ok(whole) }
     }
 
+    /// Eight bytes for sorting: what has fewer of them is less, and what has as many may be anything.
+    /// They hold the greatest multiple of 2^-16 that is not above the value, up to ±2^46.
+    #[must_use]
+    pub fn order_head(&self) -> u64 {
+        const WHOLE_END: i128 = 1 << 46;
+        const FRACTION_BITS: u32 = 16;
+        /// A multiple of 2^-16 has no more digits behind the point; more of a value decide nothing.
+        const DIGITS_MAX: u32 = 33;
+        let end = (WHOLE_END << FRACTION_BITS) as i64;
+        let head = match &self.0 {
+            Form::Small(small) => {
+                let (mut mantissa, mut scale) = (small.mantissa(), u32::from(small.scale()));
+                if scale > DIGITS_MAX {
+                    let too_many = small::power_of_ten(scale - DIGITS_MAX).map_or(i128::MAX, |power| power as i128);
+                    (mantissa, scale) = (mantissa.div_euclid(too_many), DIGITS_MAX);
+                }
+                let power = small::power_of_ten(scale).map_or(i128::MAX, |power| power as i128);
+                match (i64::try_from(mantissa), i64::try_from(power)) {
+                    (Ok(mantissa), Ok(power)) if i128::from(mantissa.unsigned_abs()) < WHOLE_END => {
+                        (mantissa << FRACTION_BITS).div_euclid(power)
+                    }
+                    _ => match mantissa.div_euclid(power) {
+                        whole if whole >= WHOLE_END => end,
+                        whole if whole < -WHOLE_END => -end,
+                        whole => {
+                            let fraction = (mantissa.rem_euclid(power) << FRACTION_BITS) / power;
+                            ((whole << FRACTION_BITS) + fraction) as i64
+                        }
+                    },
+                }
+            }
+            Form::Large(Large::Finite(_)) => {
+                let parts = Self::from(1_i64 << FRACTION_BITS);
+                let found = self.mul(&parts).and_then(|scaled| scaled.floor()).ok();
+                match found.and_then(|floor| floor.to_i128_rounded()) {
+                    Some(floor) => floor.clamp(i128::from(-end), i128::from(end)) as i64,
+                    None if self.signum() < 0 => -end,
+                    None => end,
+                }
+            }
+            Form::Large(Large::NegativeInfinity) => i64::MIN,
+            Form::Large(Large::Infinity | Large::NaN) => i64::MAX,
+        };
+        head as u64 ^ 1 << 63
+    }
+
     /// How many digits are before the point; below zero, how many zeros are behind it.
     fn digits_before(&self) -> i32 {
         match &self.0 {
@@ -833,6 +879,32 @@ mod tests {
 
     fn identical(a: &Numeric, b: &Numeric) -> bool {
         a == b && a.scale() == b.scale() && a.small().is_some() == b.small().is_some()
+    }
+
+    #[test]
+    fn heads_are_in_the_order_of_the_values() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut values: Vec<Numeric> = (0..3_000).map(|_| random(&mut rng)).collect();
+        for _ in 0..3_000 {
+            // Near each other and near the bounds, with few digits and with many.
+            let scale = rng.u32(0..45);
+            let mantissa = match rng.u32(0..4) {
+                0 => i128::from(rng.i64(-70_000..70_000)),
+                1 => i128::from(rng.i64(..)),
+                2 => rng.i128(..) / 10,
+                _ => (1_i128 << rng.u32(30..80)) * i128::from(rng.i32(-2..3)) + i128::from(rng.i32(-2..3)),
+            };
+            values.extend(Numeric::checked(mantissa, scale));
+        }
+        values.extend(["NaN", "Infinity", "-Infinity", "1e200", "-1e200", "1e-200", "-1e-200", "0"].map(n));
+        values.sort();
+        for pair in values.windows(2) {
+            let (low, high) = (pair[0].order_head(), pair[1].order_head());
+            assert!(low <= high && (pair[0] < pair[1] || low == high), "{} {}", pair[0], pair[1]);
+        }
+        assert!(n("1.5").order_head() < n("1.6").order_head());
     }
 
     /// What small values give, they give as large ones, too.

@@ -79,40 +79,127 @@ fn of_like(pattern: &str) -> Prefix {
     Prefix { text, is_whole: true }
 }
 
+/// Groups inside each other that are looked into.
+const GROUPS_MAX: usize = 16;
+
 fn of_regular(pattern: &str) -> Prefix {
-    let mut prefix = Prefix::default();
-    let Some(rest) = pattern.strip_prefix('^') else { return prefix };
-    // Alternatives may be anywhere, an escaped bar among them does no harm.
-    if rest.contains('|') {
-        return prefix;
+    let Some(rest) = pattern.strip_prefix('^') else { return Prefix::default() };
+    let mut beginning = Beginning { rest, groups: GROUPS_MAX };
+    let (mut text, ended) = beginning.sequence();
+    // What follows the first bar need not be at the beginning. Where it stands is not looked for
+    // behind what is no literal; an escaped bar there does no harm.
+    if beginning.rest.contains('|') {
+        text.clear();
     }
-    let mut characters = rest.chars().peekable();
-    while let Some(character) = characters.next() {
-        let literal = match character {
-            '$' => {
-                prefix.is_whole = characters.peek().is_none();
-                break;
-            }
-            '.' | '[' | ']' | '(' | ')' | '^' | '{' | '}' | '*' | '+' | '?' => break,
-            '\\' => match characters.next() {
+    Prefix { is_whole: ended && beginning.rest == "$", text }
+}
+
+/// Reads what a regular expression begins with.
+struct Beginning<'p> {
+    /// What has not been read.
+    rest: &'p str,
+    /// How many groups may be opened yet.
+    groups: usize,
+}
+
+impl Beginning<'_> {
+    fn next(&mut self) -> Option<char> {
+        let mut characters = self.rest.chars();
+        let next = characters.next();
+        self.rest = characters.as_str();
+        next
+    }
+
+    /// What all that a sequence of literals and groups matches begins with. `true` if it matches
+    /// nothing else than this text. It is read up to the `$`, the bar, the `)` or the end behind it,
+    /// or else up to what is no literal.
+    fn sequence(&mut self) -> (String, bool) {
+        let mut text = String::new();
+        loop {
+            let before = self.rest;
+            let atom = match self.next() {
+                None => return (text, true),
+                Some('$' | '|' | ')') => {
+                    self.rest = before;
+                    return (text, true);
+                }
+                Some('(') => self.group(),
+                Some('.' | '[' | ']' | '^' | '{' | '}' | '*' | '+' | '?') => None,
                 // A letter or a digit behind it means something.
-                Some(escaped) if !escaped.is_ascii_alphanumeric() => escaped,
-                _ => break,
-            },
-            literal => literal,
-        };
-        match characters.peek() {
-            // It need not be there.
-            Some('*' | '?' | '{') => break,
-            // There may be more of it.
-            Some('+') => {
-                prefix.text.push(literal);
-                break;
+                Some('\\') => self.next().filter(|escaped| !escaped.is_ascii_alphanumeric()).map(as_literal),
+                Some(literal) => Some(as_literal(literal)),
+            };
+            let Some((atom, is_whole)) = atom else {
+                self.rest = before;
+                return (text, false);
+            };
+            if self.is_optional() {
+                return (text, false);
             }
-            _ => prefix.text.push(literal),
+            text.push_str(&atom);
+            // There may be more of it.
+            if !is_whole || self.rest.starts_with('+') {
+                return (text, false);
+            }
         }
     }
-    prefix
+
+    /// Reads a group behind its `(`: what all that it matches begins with, and whether it matches
+    /// nothing else. `None` if that is not known.
+    fn group(&mut self) -> Option<(String, bool)> {
+        if let Some(behind) = self.rest.strip_prefix('?') {
+            self.rest = behind.strip_prefix(':')?;
+        }
+        self.groups = self.groups.checked_sub(1)?;
+        let mut common: Option<(String, bool)> = None;
+        loop {
+            let (text, is_whole) = self.sequence();
+            if !is_whole {
+                return (common.is_none() && self.skip_rest_of_group()).then_some((text, false));
+            }
+            common = Some(match common {
+                None => (text, true),
+                Some((known, is_one)) => {
+                    let same = known.chars().zip(text.chars()).take_while(|(one, other)| one == other);
+                    (same.map(|(one, _)| one).collect(), is_one && known == text)
+                }
+            });
+            match self.next()? {
+                '|' => {}
+                ')' => return common,
+                // An anchor inside.
+                _ => return None,
+            }
+        }
+    }
+
+    /// Whether what was read need not be there.
+    fn is_optional(&self) -> bool {
+        self.rest.starts_with(['*', '?', '{'])
+    }
+
+    /// Reads the rest of a group. `true` if it has no other alternatives; brackets, and groups that are
+    /// conditions or comments, are not understood.
+    fn skip_rest_of_group(&mut self) -> bool {
+        let mut depth = 0;
+        while let Some(character) = self.next() {
+            match character {
+                '[' => return false,
+                '|' if depth == 0 => return false,
+                '\\' => drop(self.next()),
+                '(' if self.rest.starts_with('?') && !self.rest.starts_with("?:") => return false,
+                '(' => depth += 1,
+                ')' if depth == 0 => return true,
+                ')' => depth -= 1,
+                _ => {}
+            }
+        }
+        false
+    }
+}
+
+fn as_literal(character: char) -> (String, bool) {
+    (character.into(), true)
 }
 
 #[cfg(test)]
@@ -135,7 +222,28 @@ mod tests {
             (PatternKind::Regular, "^abc*", "ab"),
             (PatternKind::Regular, "^abc+", "abc"),
             (PatternKind::Regular, "^ab{0,2}", "a"),
-            (PatternKind::Regular, "^(abc)", ""),
+            (PatternKind::Regular, "^(abc)", "abc"),
+            (PatternKind::Regular, "^(abc)$", "abc!"),
+            (PatternKind::Regular, "^(?:ab(c))d$", "abcd!"),
+            (PatternKind::Regular, "^(abc)?d", ""),
+            (PatternKind::Regular, "^a(abc)*", "a"),
+            (PatternKind::Regular, "^(ab)+", "ab"),
+            (PatternKind::Regular, "^(abc|abd)$", "ab"),
+            (PatternKind::Regular, "^(abc|abd)?", ""),
+            (PatternKind::Regular, "^(ab|ab)c$", "abc!"),
+            (PatternKind::Regular, "^x(abc|d.)$", ""),
+            (PatternKind::Regular, "^x(ab.)$", "xab"),
+            (PatternKind::Regular, "^x(ab.)?$", "x"),
+            (PatternKind::Regular, "^x(ab.|b)$", ""),
+            (PatternKind::Regular, "^(app_t2.*)$", "app_t2"),
+            (PatternKind::Regular, r"^(a(b\.c.(d|e)))$", "ab.c"),
+            (PatternKind::Regular, "^(ab[)]?)?$", ""),
+            (PatternKind::Regular, "^(ab)$|c", ""),
+            (PatternKind::Regular, "^(ab", ""),
+            (PatternKind::Regular, "^ab)", "ab"),
+            (PatternKind::Regular, "^(ab$)", ""),
+            (PatternKind::Regular, "^(?=ab)", ""),
+            (PatternKind::Regular, r"^(a\.b)_", "a.b_"),
             (PatternKind::Regular, "^abc|d", ""),
             (PatternKind::Regular, r"^a\.b\dc", "a.b"),
             (PatternKind::Regular, "^ab$", "ab!"),
@@ -191,6 +299,11 @@ mod tests {
             ".",
             "(?i)",
             "(?:",
+            "(a",
+            "b)",
+            "ab)",
+            "|a",
+            ")$",
             "\u{10ffff}",
             "\u{d7ff}",
             "0",

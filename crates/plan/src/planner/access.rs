@@ -249,9 +249,9 @@ impl Wanted<'_> {
     }
 
     /// Whether a value is known before the table is read: what queries and the session give is
-    /// asked for before the first row is.
+    /// asked for before the first row is. A query may take what is known of other rows.
     pub(super) fn is_known(&self, expr: &Expr) -> bool {
-        let mut known = !rewrite::is_volatile(expr) && rewrite::queries_depend_on_no_row(expr);
+        let mut known = !rewrite::is_volatile(expr);
         rewrite::for_each_column(expr, &mut |column| known = known && (self.known)(column));
         known
     }
@@ -585,8 +585,7 @@ impl Wanted<'_> {
         paths
     }
 
-    /// Paths that look up the rows which one index or several find in the order of their own keys;
-    /// the conditions are still looked at for each row. (One index alone, if rows share pages:
+    /// Paths that look up the rows which one index or several find in the order of their own keys. (One index alone, if rows share pages:
     /// otherwise sorting their keys costs as much as it saves.)
     fn paths_gathered(&self, paths: &[Path], sizes: &dyn Sizes) -> Vec<Path> {
         let rewrites = sizes.rewrites();
@@ -602,6 +601,12 @@ impl Wanted<'_> {
         ways.sort_by(|one, other| one.rows.total_cmp(&other.rows));
         ways.truncate(GATHERED_WAYS_MAX);
         let rows = sizes.rows(self.table).max(1.0);
+        // What a way's ranges say is true of each row that it finds. What all entries of an index of
+        // some rows fulfil is looked at again, as it may be of columns that ranges say nothing of.
+        let taken = |ways: &[&Path]| -> Vec<usize> {
+            let is_exact = |way: &&&Path| way.index.as_ref().is_some_and(|index| index.predicate.is_none());
+            ways.iter().filter(is_exact).flat_map(|way| way.taken.iter().copied()).collect()
+        };
         let gathered = |ways: &[&Path]| {
             let share: f64 = ways.iter().map(|way| way.rows / rows).product();
             let start_cost: f64 = ways.iter().map(|way| way.gather_cost() + way.rows * KEY_SORT_COST).sum();
@@ -611,7 +616,7 @@ impl Wanted<'_> {
                 ranges: KeyRanges::default(),
                 gathered: ways.iter().map(|way| (*way).clone().part()).collect(),
                 by_all: ways.len() > 1,
-                taken: Vec::new(),
+                taken: taken(ways),
                 // Of how many rows fulfil the conditions of several ways, samples know more.
                 counted: ways[0].counted.clone(),
                 rows: ways[0].rows,

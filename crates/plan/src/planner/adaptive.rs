@@ -114,28 +114,62 @@ impl Planner<'_> {
         (method, after): (Method, u64),
         tables: &Tables<'_>,
     ) -> colibri_types::Result<Planned> {
-        let Planned { node, layout, rows, order } = outer;
-        let (rest, outer) = (RestId::next(), Arc::new(node));
-        let read = || Planned {
-            node: Node::Rest { id: rest, outer: Arc::clone(&outer), rows },
-            layout: layout.clone(),
-            rows,
-            order: order.clone(),
-        };
-        let few = self.join_by(kind, read(), columns, inner, on.clone(), Method::Index, tables)?;
-        // Look-ups keep the order, which is counted on where these are expected.
-        let hash = if method == Method::Index { Method::HashInOrder } else { Method::Hash };
-        let many = self.join_by(kind, read(), columns, inner, on, hash, tables)?;
-        let given =
-            Layout(many.layout.0.iter().copied().filter(|&column| few.layout.place(column).is_some()).collect());
-        let rows = if method == Method::Index { few.rows } else { many.rows };
-        // Whichever side the hash table keeps, the rows' order is that of the other one.
-        let order = if many.order == order { order } else { Vec::new() };
-        let (few, many) = (Box::new(arranged(few, &given)), Box::new(arranged(many, &given)));
-        let expects_more = method == Method::Hash;
-        let node = Node::AdaptiveJoin { rest, after, expects_more, outer, few, many };
-        Ok(Planned { node, layout: given, rows, order })
+        adaptive(outer, after, method == Method::Hash, |first, rest| {
+            let few = self.join_by(kind, first, columns, inner, on.clone(), Method::Index, tables)?;
+            // Look-ups keep the order, which is counted on where these are expected.
+            let hash = if method == Method::Index { Method::HashInOrder } else { Method::Hash };
+            Ok((few, self.join_by(kind, rest, columns, inner, on, hash, tables)?))
+        })
     }
+
+    /// After how many outer rows a join changes over from asking for their partners one by one, which
+    /// costs `each`, to a hash table, which costs `once`; if it pays to be able to.
+    pub(super) fn asked_first(
+        &self,
+        (outer, on): (&Planned, &[Expr]),
+        (each, once): (f64, f64),
+        ends_early: bool,
+    ) -> Option<u64> {
+        let is_plain = |condition: &Expr| {
+            rewrite::is_pure(condition) && !rewrite::is_volatile(condition) && !super::constants::may_fail(condition)
+        };
+        if gives_one_at_most(&outer.node) || !on.iter().all(is_plain) {
+            return None;
+        }
+        if self.sizes.rewrites() == Rewrites::All {
+            return Some(AFTER_TRIED);
+        }
+        // All rows of a table: their number is known.
+        let is_known = matches!(&outer.node, Node::Scan(scan) if scan.filter.is_none() && is_everything(scan));
+        let after = once / each * if ends_early { 1.0 } else { FIRST_SHARE };
+        (after >= FIRST_MIN && (ends_early || !is_known) && after < u64::MAX as f64).then_some(after as u64)
+    }
+}
+
+/// A join that changes over to another way after a number of outer rows: `join` makes both ways, of
+/// the first rows and of the rest. `expects_more`: most runs are taken to come to the second one.
+pub(super) fn adaptive(
+    outer: Planned,
+    after: u64,
+    expects_more: bool,
+    join: impl FnOnce(Planned, Planned) -> colibri_types::Result<(Planned, Planned)>,
+) -> colibri_types::Result<Planned> {
+    let Planned { node, layout, rows, order } = outer;
+    let (rest, outer) = (RestId::next(), Arc::new(node));
+    let read = || Planned {
+        node: Node::Rest { id: rest, outer: Arc::clone(&outer), rows },
+        layout: layout.clone(),
+        rows,
+        order: order.clone(),
+    };
+    let (few, many) = join(read(), read())?;
+    let given = Layout(many.layout.0.iter().copied().filter(|&column| few.layout.place(column).is_some()).collect());
+    let rows = if expects_more { many.rows } else { few.rows };
+    // Whichever side the hash table keeps, the rows' order is that of the other one.
+    let order = if many.order == order { order } else { Vec::new() };
+    let (few, many) = (Box::new(arranged(few, &given)), Box::new(arranged(many, &given)));
+    let node = Node::AdaptiveJoin { rest, after, expects_more, outer, few, many };
+    Ok(Planned { node, layout: given, rows, order })
 }
 
 /// A node's columns in another arrangement.

@@ -16,10 +16,11 @@ use colibri_types::{
     functions::{Function, Volatility},
 };
 
-use super::{Planner, Sizes};
+use super::{Planner, Rewrites, Sizes};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr, ListId};
-use crate::logical::{From, Join, Select, Source};
+use crate::logical::{From, Join, Query, Select, Source};
+use crate::plan::SortKey;
 
 /// Bytes of a text that is computed with, or kept in a plan.
 const TEXT_BYTES_MAX: usize = 4096;
@@ -145,6 +146,11 @@ fn is_of_params(expr: &Expr) -> bool {
     rewrite::any(expr, &|part| matches!(part, Expr::Param(_))) && !rewrite::any(expr, &outside)
 }
 
+/// Whether more than parameters and constants has a say in it.
+fn is_of_more(expr: &Expr) -> bool {
+    !is_constant(expr) && !is_of_params(expr)
+}
+
 /// Whether evaluating it may fail.
 pub(super) fn may_fail(expr: &Expr) -> bool {
     rewrite::any(expr, &|part| match part {
@@ -170,7 +176,7 @@ enum Junction {
 impl Planner<'_> {
     /// Simplifies a query's expressions, those of queries in its FROM apart, whose turn comes when
     /// they are planned.
-    pub(super) fn simplify_select(&mut self, select: &mut Select) {
+    pub(super) fn simplify_select(&mut self, select: &mut Select, query: Option<&Query>) {
         self.simplify_conditions(&mut select.filter);
         if let Some(group) = &mut select.group {
             group.keys.iter_mut().for_each(|key| self.simplify(key));
@@ -184,7 +190,13 @@ impl Planner<'_> {
                 group.having = rewrite::conjunction(conditions);
             }
         }
-        select.output.iter_mut().for_each(|expr| self.simplify(expr));
+        let is_order = |place: usize| {
+            let is_it = |key: &SortKey| matches!(key.expr, Expr::Column(column) if column == place);
+            query.is_some_and(|query| query.order.iter().any(is_it))
+        };
+        for (place, expr) in select.output.iter_mut().enumerate() {
+            self.deciding(is_order(place), |planner| planner.simplify(expr));
+        }
         let grouped = select.grouped_rows.iter_mut().map(|(_, extra)| extra);
         let extras = select.extras.iter_mut().chain(grouped);
         extras.flat_map(|extra| extra.exprs_mut()).for_each(|expr| self.simplify(expr));
@@ -258,6 +270,18 @@ impl Planner<'_> {
     /// Simplifies conditions that all have to be true: of WHERE, ON and HAVING, where NULL does
     /// what false does.
     pub(super) fn simplify_conditions(&mut self, conditions: &mut Vec<Expr>) {
+        self.deciding(true, |planner| planner.simplify_all_of(conditions));
+    }
+
+    /// Does something while the expressions at hand decide which rows are read, or do not.
+    fn deciding(&mut self, decides: bool, simplify: impl FnOnce(&mut Self)) {
+        let decides = decides && self.sizes.rewrites() != Rewrites::None;
+        let before = std::mem::replace(&mut self.decides, decides);
+        simplify(self);
+        self.decides = before;
+    }
+
+    fn simplify_all_of(&mut self, conditions: &mut Vec<Expr>) {
         let all = std::mem::take(conditions).into_iter().flat_map(rewrite::conjuncts);
         let mut never = false;
         for mut condition in all {
@@ -265,6 +289,7 @@ impl Planner<'_> {
             // What follows FALSE is not looked at, what follows NULL is.
             let ends = matches!(condition, Expr::Const(Datum::Bool(false)));
             forget_null(&mut condition);
+            compare_with_itself(&mut condition);
             match condition {
                 Expr::Const(Datum::Bool(true)) => {}
                 Expr::Const(_) => never = true,
@@ -377,8 +402,12 @@ impl Planner<'_> {
         let deciding = junction == Junction::Or;
         let mut kept = Vec::with_capacity(parts.len());
         let mut unknown = false;
+        let of_rows = self.decides && parts.iter().any(is_of_more);
         for mut part in parts {
             self.simplify(&mut part);
+            if of_rows {
+                self.decide(&mut part);
+            }
             match (part, junction) {
                 (Expr::Const(Datum::Bool(value)), _) if value == deciding => return truth(deciding),
                 (Expr::Const(Datum::Bool(_)), _) => {}
@@ -404,12 +433,26 @@ impl Planner<'_> {
         }
     }
 
+    /// Puts what it comes to in the place of a condition over nothing but parameters, if the plan is
+    /// made for it.
+    fn decide(&self, condition: &mut Expr) {
+        if is_of_params(condition)
+            && let Some(value) = self.sizes.decided(condition)
+        {
+            *condition = Expr::Const(value);
+        }
+    }
+
     fn simplify_case(&mut self, expr: &mut Expr) {
+        let of_rows = self.decides && is_of_more(expr);
         let Expr::Case { arms, otherwise } = expr else { return };
         let mut kept = Vec::with_capacity(arms.len());
         let mut last = std::mem::replace(&mut **otherwise, null());
         for (mut condition, result) in std::mem::take(arms) {
             self.simplify(&mut condition);
+            if of_rows {
+                self.decide(&mut condition);
+            }
             match condition {
                 Expr::Const(Datum::Bool(true)) => {
                     last = result;
@@ -429,14 +472,19 @@ impl Planner<'_> {
     }
 
     fn simplify_coalesce(&mut self, expr: &mut Expr) {
+        let of_rows = self.decides && is_of_more(expr);
         let Expr::Coalesce(args) = expr else { return };
         let mut kept = Vec::with_capacity(args.len());
         for mut arg in std::mem::take(args) {
             self.simplify(&mut arg);
-            if is_null(&arg) {
+            let is_missing = match of_rows && is_of_params(&arg) {
+                true => self.sizes.decided(&Expr::IsNull { input: Box::new(arg.clone()), negated: false }),
+                false => None,
+            };
+            if is_null(&arg) || matches!(is_missing, Some(Datum::Bool(true))) {
                 continue;
             }
-            let is_last = is_constant(&arg);
+            let is_last = is_constant(&arg) || matches!(is_missing, Some(Datum::Bool(false)));
             kept.push(arg);
             if is_last {
                 break;
@@ -457,6 +505,16 @@ fn is_short(expr: &Expr) -> bool {
         Expr::Const(Datum::Bytes(bytes) | Datum::Query(bytes) | Datum::Range(bytes)) => bytes.len() <= TEXT_BYTES_MAX,
         Expr::Const(Datum::Array(array)) => array.values().len() <= TEXT_BYTES_MAX,
         _ => true,
+    }
+}
+
+/// `a = a` as a condition is true where there is a value.
+fn compare_with_itself(condition: &mut Expr) {
+    if let Expr::Compare { op: CompareOp::Eq, left, right } = condition
+        && let (Expr::Column(one), Expr::Column(other)) = (&**left, &**right)
+        && one == other
+    {
+        *condition = Expr::IsNull { input: std::mem::replace(left, Box::new(null())), negated: true };
     }
 }
 

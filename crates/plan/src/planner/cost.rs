@@ -9,7 +9,7 @@
 use colibri_types::{Category, Datum, Type, cast::CastContext, functions::Function};
 
 use crate::bind::rewrite;
-use crate::expr::{CompareOp, DomainRules, Expr, Subquery, SubqueryKind, Test};
+use crate::expr::{CompareOp, DomainRules, Expr, SessionFunction, Subquery, SubqueryKind, Test};
 
 /// For a query that is run for each row.
 const QUERY_COST: f64 = 1e6;
@@ -63,6 +63,16 @@ pub(super) fn of_condition(condition: &Expr) -> f64 {
 /// Whether a query is run for each row that a condition is looked at for.
 pub(super) fn is_query_per_row(condition: &Expr) -> bool {
     rewrite::any(condition, &|part| matches!(part, Expr::Subquery(subquery) if !subquery.args.is_empty()))
+}
+
+/// What is computed for no row that a LIMIT leaves out costs more than this.
+const DEAR_MIN: f64 = 10.0;
+
+/// Whether a value is worth waiting for a LIMIT to be computed: it calls functions of users, or much
+/// else.
+pub(super) fn is_dear(expr: &Expr) -> bool {
+    let calls_user = |part: &Expr| matches!(part, Expr::Session { function: SessionFunction::Routine(_), .. });
+    of(expr) > DEAR_MIN || rewrite::any(expr, &calls_user)
 }
 
 /// The most that a look at a value of a domain is taken to cost.
@@ -125,6 +135,8 @@ fn of_list(values: usize, constant: bool) -> f64 {
 fn of_function(function: &Function) -> f64 {
     match function.name {
         "col_description" | "obj_description" | "shobj_description" => 100.0,
+        "ts_headline" | "to_tsvector" | "jsonb_to_tsvector" | "json_to_tsvector" => 100.0,
+        "to_tsquery" | "plainto_tsquery" | "phraseto_tsquery" | "websearch_to_tsquery" => 100.0,
         "has_any_column_privilege" => 10.0,
         name if name.ends_with("_is_visible") => 10.0,
         _ => 1.0,

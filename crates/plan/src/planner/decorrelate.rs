@@ -12,6 +12,8 @@
 //! | `x IN (SELECT …)` of one table | semi join with that table, also where it looks at the row outside |
 //! | `x IN (SELECT …)` that looks at no row outside | semi join with the query |
 //! | `x NOT IN (SELECT …)` of one table, with no NULLs on either side | anti join with that table |
+//! | the same of several tables joined, with values of the row outside | the same with the query of all of these |
+//! | `EXISTS`, `NOT EXISTS` of groups with values of the row outside | semi, anti join with all groups |
 //! | `x IN (SELECT … FOR UPDATE)` that looks at no row outside | `x = ANY (ARRAY(SELECT … FOR UPDATE))` |
 //!
 //! A query that looks at no row of this SELECT, but outside of it, stays an expression: it is asked
@@ -26,6 +28,8 @@
 
 use colibri_types::Result;
 
+use super::distinct_values::Values;
+use super::grouped_values::GroupedValues;
 use super::pull_up::pull_up;
 use super::{Asked, Planner, Rewrites};
 use crate::bind::{is_leakproof, rewrite};
@@ -42,7 +46,7 @@ pub(super) fn decorrelate(planner: &mut Planner<'_>, select: &mut Select, _asked
     from.lift_of_inner(&|condition| join_kind(condition).is_some(), &mut select.filter);
     for condition in std::mem::take(&mut select.filter) {
         // Those that look outside are run for few rows where rows are found by keys.
-        if planner.way.is_by_key && asks_outside(&condition) || !join_of(select, &condition) {
+        if planner.way.is_by_key && asks_outside(&condition) || !planner.join_of(select, &condition) {
             select.filter.push(asked_as_list(condition));
         }
     }
@@ -86,38 +90,48 @@ pub(super) fn asks_outside(condition: &Expr) -> bool {
     join_kind(condition).is_some() && uses_slots(condition) && rewrite::uses_row(condition)
 }
 
-/// Joins FROM with the query of a condition, which has no more to say then; `false` if it cannot
-/// be.
-fn join_of(select: &mut Select, condition: &Expr) -> bool {
-    let Some((kind, subquery)) = join_kind(condition) else { return false };
-    let Inner::Logical(query) = &subquery.query else { return false };
-    let left: &[Expr] = match &subquery.kind {
-        SubqueryKind::Quantified { left, .. } => left,
-        _ => &[],
-    };
-    let is_plain = |expr: &Expr| rewrite::is_pure(expr) && !rewrite::is_volatile(expr);
-    let asks_no_row = !left.iter().chain(&subquery.args).any(rewrite::uses_row);
-    if asks_no_row && subquery.args.iter().any(uses_slots) {
-        return false;
+impl Planner<'_> {
+    /// Joins FROM with the query of a condition, which has no more to say then; `false` if it cannot
+    /// be.
+    fn join_of(&mut self, select: &mut Select, condition: &Expr) -> bool {
+        let Some((kind, subquery)) = join_kind(condition) else { return false };
+        let Inner::Logical(query) = &subquery.query else { return false };
+        let left: &[Expr] = match &subquery.kind {
+            SubqueryKind::Quantified { left, .. } => left,
+            _ => &[],
+        };
+        let is_plain = |expr: &Expr| rewrite::is_pure(expr) && !rewrite::is_volatile(expr);
+        let asks_no_row = !left.iter().chain(&subquery.args).any(rewrite::uses_row);
+        if asks_no_row && subquery.args.iter().any(uses_slots) {
+            return false;
+        }
+        if !left.iter().chain(&subquery.args).all(is_plain) || query.has_effects() || query.reads_working() {
+            return false;
+        }
+        if kind == Join::Anti && !left.is_empty() && !are_never_null(select, query, left) {
+            return false;
+        }
+        let base = select.relations.iter().map(|relation| relation.base + relation.width).max().unwrap_or(0);
+        let joined = match of_table(query, &subquery.args, left, base) {
+            Some(joined) => Some(joined),
+            None if subquery.args.is_empty() && kind == Join::Semi && !left.is_empty() => {
+                Some(of_query(query, left, base))
+            }
+            // A query that asks for groups has them for all values at once, as has one that joins tables.
+            None => {
+                let groups = if left.is_empty() { self.grouped_values(subquery) } else { None };
+                let groups = groups.map(|GroupedValues { groups, outside }| (groups, outside));
+                let all = groups.or_else(|| Values::of_joined(query, &subquery.args, left));
+                all.map(|(all, outside)| of_all(all, outside, base))
+            }
+        };
+        let Some((relation, on)) = joined else { return false };
+        let Some(from) = select.from.take() else { return false };
+        let right = Box::new(From::Relation(select.relations.len()));
+        select.relations.push(relation);
+        select.from = Some(From::Join { kind, left: Box::new(from), right, on });
+        true
     }
-    if !left.iter().chain(&subquery.args).all(is_plain) || query.has_effects() || query.reads_working() {
-        return false;
-    }
-    if kind == Join::Anti && !left.is_empty() && !are_never_null(select, query, left) {
-        return false;
-    }
-    let base = select.relations.iter().map(|relation| relation.base + relation.width).max().unwrap_or(0);
-    let joined = match of_table(query, &subquery.args, left, base) {
-        Some(joined) => Some(joined),
-        None if subquery.args.is_empty() && kind == Join::Semi && !left.is_empty() => Some(of_query(query, left, base)),
-        None => None,
-    };
-    let Some((relation, on)) = joined else { return false };
-    let Some(from) = select.from.take() else { return false };
-    let right = Box::new(From::Relation(select.relations.len()));
-    select.relations.push(relation);
-    select.from = Some(From::Join { kind, left: Box::new(from), right, on });
-    true
 }
 
 /// Whether neither what `NOT IN` compares nor what the query gives, which reads one table, can be
@@ -182,6 +196,14 @@ pub(super) fn of_table(query: &Query, args: &[Expr], left: &[Expr], base: usize)
     }
     let relation = Relation { base: base + relation.base, ..relation.clone() };
     Some((relation, on))
+}
+
+/// All rows or groups of a query, as what is joined: its columns are to be equal to values outside.
+fn of_all(all: Query, outside: Vec<Expr>, base: usize) -> (Relation, Vec<Expr>) {
+    let equal = |(place, value): (usize, Expr)| Expr::equals(value, Expr::Column(base + place));
+    let on = outside.into_iter().enumerate().map(equal).collect();
+    let width = all.columns.len();
+    (Relation::new(base, width, Source::Query(Box::new(all)), "any".into()), on)
 }
 
 /// A query that depends on nothing, as what is joined.

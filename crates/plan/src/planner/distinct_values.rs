@@ -104,6 +104,31 @@ impl Values {
         values.looks_outside()
     }
 
+    /// A query that is asked for a row with values of the row outside, and joins several tables: the
+    /// query of all of these, and what its columns are to be equal to, over the row outside. With `left`
+    /// in front of what the query asks of its own rows.
+    pub(super) fn of_joined(query: &Query, args: &[Expr], left: &[Expr]) -> Option<(Query, Vec<Expr>)> {
+        let mut values = Self::of_query(query)?;
+        let is_barrier =
+            |relation: &Relation| matches!(&relation.source, Source::Query(query) if query.barrier.is_some());
+        if values.select.relations.iter().any(is_barrier) {
+            return None;
+        }
+        values.outside.iter_mut().for_each(|value| rewrite::substitute_slots(value, &|slot| args[slot].clone()));
+        for (left, output) in left.iter().zip(&values.select.output) {
+            if !rewrite::is_pure(output) || uses_slots(output) {
+                return None;
+            }
+            values.own.push(output.clone());
+            values.outside.push(left.clone());
+        }
+        if values.outside.is_empty() {
+            return None;
+        }
+        let rows = Select { output: values.own, distinct: Distinct::No, ..values.select };
+        Some((query_of(rows), values.outside))
+    }
+
     fn looks_outside(self) -> Option<Self> {
         self.outside.iter().any(|value| uses_slots(value) && !rewrite::uses_row(value)).then_some(self)
     }

@@ -65,6 +65,7 @@ pub(super) fn order_joins(planner: &mut Planner<'_>, select: &mut Select, asked:
         limit: asked.query.and_then(|query| limit_of_rows(query, select, &order, planner.sizes)),
         top: None,
         chooses: false,
+        ends_early: false,
     };
     let needed = needed_inside(&tables);
     let mut filter = std::mem::take(&mut select.filter);

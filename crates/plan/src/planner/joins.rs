@@ -14,9 +14,10 @@ use colibri_txn::Direction;
 use colibri_types::{Error, Result, SqlState, pulse};
 
 use super::access::{LOOKUP_COST, Path, SEEK_COST, SORT_COST, Wanted};
+use super::adaptive::adaptive;
 use super::cost::ordered;
 use super::join_order::values_of;
-use super::lateral::{OuterValues, rows_of_calls};
+use super::lateral::{AskedRows, OuterValues, rows_of_calls};
 use super::order::{Fit, Order};
 use super::relation::{gated, is_constant};
 use super::sorted_first::Costed;
@@ -56,6 +57,8 @@ pub(super) struct Tables<'q> {
     pub(super) top: Option<&'q Expr>,
     /// Whether the run may choose between two orders of the joins.
     pub(super) chooses: bool,
+    /// A LIMIT ends the join at hand early: not all rows of its outer side are read.
+    pub(super) ends_early: bool,
 }
 
 /// So many rows are looked up rather than read with all others of a large table.
@@ -392,6 +395,7 @@ impl Planner<'_> {
         // What is sorted first comes as it would on average.
         let slack = if sorts_first { SORTED_SLACK } else { LIMIT_SLACK };
         let wanted = taken_alone.filter(|_| is_limited).map(|taken| taken * slack);
+        let single = Tables { ends_early: wanted.is_some_and(|wanted| wanted < planned.rows), ..single };
         while !left.is_empty() {
             let connected = |item: usize| {
                 let on = if items[item].is_inner() { &across } else { &items[item].on };
@@ -587,9 +591,9 @@ impl Planner<'_> {
                 expressions: self.sizes.expressions(table),
             };
             for path in wanted.paths(self.sizes) {
-                // Conditions that tokens answer are asked again, and so are not taken over.
-                let asked = if path.is_inverted() { &path.counted } else { &path.taken };
-                let uses_outer = asked.iter().any(|&asked| columns.has_any(&conditions[asked]));
+                // Conditions that tokens or alternatives answer are asked again, and so are not taken over.
+                let asked_of_outer = |&asked: &usize| columns.has_any(&conditions[asked]);
+                let uses_outer = path.ranges.skipped == 0 && path.counted.iter().any(asked_of_outer);
                 let is_first_found = item.is_filter() && path.taken.len() == conditions.len();
                 let each = if is_first_found { SEEK_COST + 1.0 + LOOKUP_COST } else { path.cost * seen };
                 let cost = rows * (SEEK_COST + each);
@@ -672,13 +676,34 @@ impl Planner<'_> {
         if is_hashed && let Some(keys) = self.merge_keys(kind, (&outer, columns), inner, &on, tables) {
             return self.merge_join(kind, outer, inner, on, &keys, tables);
         }
-        let mut right = self.part(inner, tables)?;
+        let right = self.part(inner, tables)?;
         if is_hashed
             && kind != JoinKind::Full
-            && let Some(per_row) = self.asked_per_row((&outer, columns), (inner, &right), &on, tables)?
+            && let Some((per_row, rows)) = self.asked_per_row((&outer, columns), (inner, &right), &on, tables)?
         {
-            return Ok(per_row.join(kind, outer));
+            return match rows {
+                AskedRows::All => Ok(per_row.join(kind, outer)),
+                AskedRows::First(after) => adaptive(outer, after, !tables.ends_early, |first, rest| {
+                    // Asking keeps the order of the rows, which is counted on where a LIMIT ends the join.
+                    let method = if tables.ends_early { Method::HashInOrder } else { method };
+                    let many = self.hash_join((kind, method), rest, columns, (inner, right), on, tables)?;
+                    Ok((per_row.join(kind, first), many))
+                }),
+            };
         }
+        self.hash_join((kind, method), outer, columns, (inner, right), on, tables)
+    }
+
+    /// Keeps the rows of one side by their keys.
+    fn hash_join(
+        &mut self,
+        (kind, method): (JoinKind, Method),
+        outer: Planned,
+        columns: &Columns,
+        (inner, mut right): (&Item<'_>, Planned),
+        on: Vec<Expr>,
+        tables: &Tables<'_>,
+    ) -> Result<Planned> {
         let share = self.left_of_pairs(&on.iter().collect::<Vec<_>>(), inner, right.rows, tables);
         let pairs = on.clone();
         let (mut outer, mut columns, mut inner_columns) = (outer, columns, &inner.columns);
@@ -766,7 +791,12 @@ impl Planner<'_> {
         let mut conditions = inner_conditions;
         let mut late = Vec::new();
         for condition in on {
-            if rewrite::queries_depend_on_no_row(&condition) && inner_columns.has_any(&condition) {
+            // What a query takes from the outer row is in slots.
+            let asks_per_row = |part: &Expr| {
+                let Expr::Subquery(subquery) = part else { return false };
+                subquery.args.iter().any(|arg| inner_columns.has_any(arg))
+            };
+            if !rewrite::any(&condition, &asks_per_row) && inner_columns.has_any(&condition) {
                 conditions.push(condition);
             } else {
                 late.push(condition);
@@ -874,6 +904,7 @@ impl Planner<'_> {
             let method = self.method(outer_rows, &left_columns, &item, &[], estimate, tables).1;
             (item, method)
         };
+        let inner_tables = &Tables { ends_early: outer_rows < outer.rows, ..*inner_tables };
         let planned = self.join(item.kind, outer, &left_columns, &item, item.on.clone(), method, inner_tables)?;
         Ok(self.finish(planned, conditions))
     }

@@ -160,6 +160,13 @@ impl<'o> OuterValues<'o> {
     }
 }
 
+/// Of which outer rows a part is asked for the partners.
+pub(super) enum AskedRows {
+    All,
+    /// Of as many from the first on.
+    First(u64),
+}
+
 /// A part of FROM that is asked for the partners of each outer row.
 pub(super) struct PerRow {
     inner: Planned,
@@ -203,14 +210,15 @@ fn forget_order(from: &mut From) {
 
 impl Planner<'_> {
     /// A part that is a query or joins several tables, run for each outer row with the conditions of
-    /// the join inside of it, if that looks at far fewer rows than `all` of it does.
+    /// the join inside of it, if that looks at far fewer rows than `all` of it does; or for the first
+    /// ones, if these may be all that there are.
     pub(super) fn asked_per_row(
         &mut self,
         (outer, columns): (&Planned, &Columns),
         (inner, all): (&Item<'_>, &Planned),
         on: &[Expr],
         tables: &Tables<'_>,
-    ) -> Result<Option<PerRow>> {
+    ) -> Result<Option<(PerRow, AskedRows)>> {
         let can_be_asked = match inner.from {
             From::Relation(index) => match &tables.relations[*index].source {
                 Source::Query(_) => true,
@@ -232,6 +240,7 @@ impl Planner<'_> {
         }
         let first_slot = self.slots;
         let values = OuterValues::new(columns, &outer.layout, first_slot);
+        let all_on: Vec<Expr> = asked.iter().chain(&on).cloned().collect();
         let mut conditions = inner.conditions.clone();
         conditions.extend(asked.into_iter().map(|condition| values.in_slots(condition)));
         let args = values.into_args();
@@ -253,8 +262,13 @@ impl Planner<'_> {
         let tables = Tables { relations: &relations, order: Order::ANY, limit: None, ..*tables };
         let asked = self.in_two_ways(|planner| planner.item(&from, left_over, &tables))?;
         let (each, once) = (self.work(&asked.node).1, self.work(&all.node).1 + all.rows * HASH_COST);
-        let pays = outer.rows * (SEEK_COST + each) * ASKED_SLACK < once || rewrites == Rewrites::All;
-        Ok(pays.then_some(PerRow { inner: asked, first_slot, args, on }))
+        let each = SEEK_COST + each;
+        let rows = match outer.rows * each * ASKED_SLACK < once {
+            true => Some(AskedRows::All),
+            false => self.asked_first((outer, &all_on), (each, once), tables.ends_early).map(AskedRows::First),
+        };
+        let rows = rows.or((rewrites == Rewrites::All).then_some(AskedRows::All));
+        Ok(rows.map(|rows| (PerRow { inner: asked, first_slot, args, on }, rows)))
     }
 }
 

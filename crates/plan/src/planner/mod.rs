@@ -22,6 +22,7 @@ mod estimate;
 mod first_rows;
 mod group_keys;
 mod group_scan;
+mod grouped_values;
 mod inverted;
 mod join_order;
 mod joins;
@@ -142,6 +143,12 @@ pub trait Sizes {
     /// table's columns.
     fn expressions(&self, table: &Arc<Table>) -> Arc<[(usize, Expr)]>;
 
+    /// What a condition over nothing but parameters and constants comes to, if the plan is made for
+    /// it. `None`: the plan is for all values; whoever runs it may ask for one for those at hand.
+    fn decided(&self, _condition: &Expr) -> Option<colibri_types::Datum> {
+        None
+    }
+
     /// Which of some rows fulfil a condition over the table's columns, by their places; `None` if
     /// that is not known before the statement runs, or not worth a look. What is equal to a value
     /// that is not known is judged by how many rows have the same value.
@@ -193,6 +200,9 @@ struct Planner<'a> {
     fails: Option<Error>,
     /// Whether parameters in the places of literals might give something else.
     is_of_literals: bool,
+    /// The expression at hand decides which rows are read, or in what order: what parameters say in
+    /// it makes another plan right.
+    decides: bool,
     /// Slots given out so far.
     slots: usize,
     /// Columns of the wide row at hand that nested loops further up put into slots, for what is
@@ -228,6 +238,7 @@ impl<'a> Planner<'a> {
             env,
             fails: None,
             is_of_literals: false,
+            decides: false,
             slots,
             provided: Vec::new(),
             shared: HashMap::new(),

@@ -235,6 +235,8 @@ fn keys<'q>(query: &'q Query, select: &'q Select, sizes: &'q dyn Sizes) -> impl 
             (output, _) => output,
         };
         match of_rows {
+            // It has one value in all rows.
+            Some(Expr::Const(_) | Expr::Param(_) | Expr::Arg(_)) => Key::Fixed,
             Some(Expr::Column(column)) if is_fixed(*column) => Key::Fixed,
             Some(Expr::Column(column)) => ordered(*column),
             Some(expr) => stands_for(expr, select, sizes).map_or(Key::Other, ordered),

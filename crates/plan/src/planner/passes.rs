@@ -42,8 +42,8 @@ pub(super) const PASSES: &[(&str, Pass)] = &[
 ];
 
 /// Expressions of constants are computed, conditions that decide or say nothing are left out.
-fn fold(planner: &mut Planner<'_>, select: &mut Select, _asked: &Asked<'_>) -> Result<()> {
-    planner.simplify_select(select);
+fn fold(planner: &mut Planner<'_>, select: &mut Select, asked: &Asked<'_>) -> Result<()> {
+    planner.simplify_select(select, asked.query);
     Ok(())
 }
 

@@ -10,19 +10,31 @@
 //! ```
 //! NULLs are equal to each other in set operations and equal to nothing in joins. So each column
 //! must be free of NULLs on one side at least.
+//!
+//! The first rows of a UNION ALL in an order are among the first ones of its sides: each is read for
+//! no more than these, which an index may have in that order. So are those of a SELECT that does
+//! nothing but read a query.
+
+use std::borrow::Cow;
 
 use colibri_types::Result;
 
 use super::decorrelate::{is_never_null, of_table};
-use super::query::width;
+use super::query::{top_of, width};
 use super::{Planner, Rewrites};
 use crate::bind::rewrite;
 use crate::expr::Expr;
 use crate::logical::{Body, Distinct, From, Join, Query, Relation, Select, SetOperation, Source};
-use crate::plan::{Node, SetOp};
+use crate::plan::{Node, SetOp, SortKey};
 
 impl Planner<'_> {
-    pub(super) fn set(&mut self, op: SetOperation, all: bool, left: &Query, right: &Query) -> Result<Node> {
+    pub(super) fn set(
+        &mut self,
+        (op, all): (SetOperation, bool),
+        left: &Query,
+        right: &Query,
+        first_rows: Option<FirstRows<'_>>,
+    ) -> Result<Node> {
         let columns = left.columns.len();
         // UNIONs in a row are done side by side: what an inner one leaves out, the outer one does
         // as well.
@@ -40,8 +52,12 @@ impl Planner<'_> {
         }
         queries.push(first);
         let mut sides = Vec::with_capacity(queries.len());
+        let first_rows = first_rows.filter(|_| all && op == SetOperation::Union);
         for side in queries.into_iter().rev() {
-            sides.push(self.side(side, columns)?);
+            sides.push(match &first_rows {
+                Some(first) if can_be_limited(side) => self.side(&first.of(side), columns)?,
+                _ => self.side(side, columns)?,
+            });
         }
         let operation = op;
         let op = match op {
@@ -81,6 +97,48 @@ impl Planner<'_> {
         Ok(if is_cheaper { joined } else { node })
     }
 
+    /// The first rows that a query takes in an order by its columns.
+    pub(super) fn first_rows_of<'q>(&self, query: &'q Query) -> Option<FirstRows<'q>> {
+        let is_known = |count: &Option<Expr>| matches!(count, None | Some(Expr::Const(_) | Expr::Param(_)));
+        let is_plain = query.locks.is_empty() && !query.with_ties && !query.is_marked && !query.order.is_empty();
+        let is_column = |key: &SortKey| matches!(key.expr, Expr::Column(_));
+        if self.sizes.rewrites() == Rewrites::None || !is_plain || !query.order.iter().all(is_column) {
+            return None;
+        }
+        let top = top_of(&query.limit, &query.offset).filter(|_| is_known(&query.limit) && is_known(&query.offset))?;
+        Some(FirstRows { order: Cow::Borrowed(&query.order), top })
+    }
+
+    /// Has a query that a SELECT does nothing but read give no more than the rows that are taken of it.
+    pub(super) fn limit_read_query(&self, query: &Query, select: &mut Select) {
+        let ([relation], Some(From::Relation(0))) = (&mut select.relations[..], &select.from) else { return };
+        let Source::Query(inner) = &mut relation.source else { return };
+        let is_read = select.filter.is_empty()
+            && relation.filter.is_empty()
+            && select.group.is_none()
+            && select.extras.is_empty()
+            && select.distinct == Distinct::No;
+        // Its order says which rows DISTINCT ON keeps.
+        let has_own = matches!(&inner.body, Body::Select(select) if matches!(select.distinct, Distinct::On(_)));
+        if !is_read || has_own || inner.barrier.is_some() || !can_be_limited(inner) {
+            return;
+        }
+        let Some(first) = self.first_rows_of(query) else { return };
+        let inner_key = |key: &SortKey| match &key.expr {
+            Expr::Column(place) => match select.output.get(*place)? {
+                Expr::Column(column) => {
+                    let expr = Expr::Column(column.checked_sub(relation.base)?);
+                    Some(SortKey { expr, ..key.clone() })
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(order) = first.order.iter().map(inner_key).collect::<Option<Vec<_>>>() {
+            (inner.order, inner.limit) = (order, Some(first.top));
+        }
+    }
+
     /// A query with its first columns alone, without those that it carries for its own order.
     pub(super) fn side(&mut self, query: &Query, columns: usize) -> Result<Node> {
         let node = self.query(query)?;
@@ -89,6 +147,27 @@ impl Planner<'_> {
         }
         Ok(Node::Project { input: Box::new(node), exprs: (0..columns).map(Expr::Column).collect() })
     }
+}
+
+/// The first rows in an order.
+#[derive(Clone)]
+pub(super) struct FirstRows<'q> {
+    order: Cow<'q, [SortKey]>,
+    /// How many.
+    top: Expr,
+}
+
+impl FirstRows<'_> {
+    /// Those of a query.
+    fn of(&self, query: &Query) -> Query {
+        Query { order: self.order.to_vec(), limit: Some(self.top.clone()), ..query.clone() }
+    }
+}
+
+/// Whether no more than the first rows of a query in some order may be read.
+fn can_be_limited(query: &Query) -> bool {
+    let takes_all = query.order.is_empty() && query.limit.is_none() && query.offset.is_none();
+    takes_all && !query.is_marked && !query.has_effects()
 }
 
 /// The different rows of a query that have a partner among those of another one, or have none; if

@@ -8,13 +8,13 @@
 use std::sync::Arc;
 
 use colibri_catalog::system_tables::SystemTable;
-use colibri_types::{Datum, Type};
+use colibri_types::{Datum, Type, prefix::PatternKind};
 
 use super::judge::left_by;
 use super::{Layout, Planned, Planner, Rewrites, filtered};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr, Test};
-use crate::plan::{KeyPart, Node, SystemLookup};
+use crate::plan::{KeyPart, Node, SystemLookup, SystemValues};
 
 /// What looking rows up by a value costs, in rows looked at.
 pub(super) const SYSTEM_SEEK_COST: f64 = 2.0;
@@ -34,11 +34,14 @@ pub(super) struct SystemWanted<'a> {
     uses_keys: bool,
 }
 
+/// What part of the rows have texts that begin as a pattern does.
+const START_SELECTIVITY: f64 = 0.02;
+
 /// Values that a condition wants in a key, and about how many rows have them.
 struct Found {
     condition: usize,
     key: usize,
-    values: KeyPart,
+    values: SystemValues,
     rows: f64,
 }
 
@@ -84,10 +87,13 @@ impl<'a> SystemWanted<'a> {
     pub(super) fn lookup(&self, changed: &dyn Fn(Expr) -> Expr) -> Option<Arc<SystemLookup>> {
         let Found { key, values, rows, .. } = self.best()?;
         let values = match values {
-            KeyPart::Eq(value) => KeyPart::Eq(changed(value)),
-            KeyPart::AnyOf(array) => KeyPart::AnyOf(changed(array)),
-            KeyPart::In(list) => KeyPart::In(list.into_iter().map(changed).collect()),
-            KeyPart::Null => return None,
+            SystemValues::Are(KeyPart::Eq(value)) => SystemValues::Are(KeyPart::Eq(changed(value))),
+            SystemValues::Are(KeyPart::AnyOf(array)) => SystemValues::Are(KeyPart::AnyOf(changed(array))),
+            SystemValues::Are(KeyPart::In(list)) => {
+                SystemValues::Are(KeyPart::In(list.into_iter().map(changed).collect()))
+            }
+            SystemValues::Are(KeyPart::Null) => return None,
+            SystemValues::Start(kind, pattern) => SystemValues::Start(kind, changed(pattern)),
         };
         Some(Arc::new(SystemLookup { key, values, rows }))
     }
@@ -121,7 +127,7 @@ impl<'a> SystemWanted<'a> {
     fn found_by(&self, at: usize, condition: &Expr) -> Option<Found> {
         let found = |key: usize, values: KeyPart, count: f64| {
             let rows = (count * self.table.keys[key].rows_alike).min(self.table.rows_expected);
-            Found { condition: at, key, values, rows }
+            Found { condition: at, key, values: SystemValues::Are(values), rows }
         };
         match condition {
             Expr::Compare { op: CompareOp::Eq, left, right } => [(left, right), (right, left)]
@@ -137,6 +143,26 @@ impl<'a> SystemWanted<'a> {
                     _ => ARRAY_VALUES,
                 };
                 Some(found(self.key(left)?, KeyPart::AnyOf((**array).clone()), count))
+            }
+            Expr::Call { function, args } => {
+                let (Some(kind), [column, pattern]) = (PatternKind::of(function.name), &args[..]) else { return None };
+                if !self.is_known(pattern) {
+                    return None;
+                }
+                let key = self.key(column)?;
+                if !self.table.columns[self.table.keys[key].column].1.is_text() {
+                    return None;
+                }
+                let rows = match pattern {
+                    Expr::Const(Datum::Text(pattern)) => match kind.prefix(pattern) {
+                        prefix if prefix.is_whole => self.table.keys[key].rows_alike,
+                        prefix if prefix.text.is_empty() => return None,
+                        _ => self.table.rows_expected * START_SELECTIVITY,
+                    },
+                    _ => self.table.rows_expected * START_SELECTIVITY,
+                };
+                let values = SystemValues::Start(kind, pattern.clone());
+                Some(Found { condition: at, key, values, rows })
             }
             _ => None,
         }
@@ -168,5 +194,9 @@ impl<'a> SystemWanted<'a> {
 /// it, and the other way round.
 fn keeps_bytes(from: Type, to: Type) -> bool {
     let is_plain = |ty: Type| matches!(ty, Type::Name | Type::Text | Type::Varchar);
-    from == to || from.is_integer() && to.is_integer() || is_plain(from) && is_plain(to)
+    let is_object = |ty: Type| ty == Type::Oid || ty.is_reg();
+    from == to
+        || from.is_integer() && to.is_integer()
+        || is_plain(from) && is_plain(to)
+        || is_object(from) && (is_object(to) || to == Type::Int8)
 }

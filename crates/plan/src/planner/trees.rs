@@ -15,14 +15,14 @@ use colibri_types::{Datum, Type, operators};
 use super::access::{Cheapest, SEEK_COST, Wanted};
 use super::joins::{Columns, Tables};
 use super::lateral::OuterValues;
-use super::order::{Order, Ordered};
+use super::order::{Fit, Order, Ordered};
 use super::query::aggregated;
 use super::relation::gated;
-use super::{Layout, Planned, Planner};
+use super::{Layout, Planned, Planner, Rewrites};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr, Test};
 use crate::plan::partitions::{Bound, Edge, Leaf, Router, Target, Tree};
-use crate::plan::{AggregateCall, Node};
+use crate::plan::{AggregateCall, Node, SortKey};
 
 /// Where the columns of a leaf begin while it is planned.
 const FAR: usize = 1 << 40;
@@ -532,6 +532,7 @@ impl Planner<'_> {
             let asked = (&order, tables.limit);
             let part =
                 self.leaf((tree, base), &tree.leaves[leaf], &needed, conditions, &|_| false, asked, &|expr| expr);
+            let part = if places.len() > 1 { self.first_of_leaf(part, tables) } else { part };
             parts.push(gated(part, gates));
         }
         let order = match columns.first() {
@@ -542,6 +543,31 @@ impl Planner<'_> {
             parts.reverse();
         }
         Self::appended(base, &needed, parts, order)
+    }
+
+    /// The first rows of a leaf in the order that the query wants, where these are all that it takes:
+    /// the first ones of the tree are among them.
+    fn first_of_leaf(&self, part: Planned, tables: &Tables<'_>) -> Planned {
+        let order = &tables.order;
+        let Some(top) = tables.top.filter(|_| tables.relations.len() == 1 && !order.is_any()) else { return part };
+        if order.goes_on || order.of_groups || self.sizes.rewrites() == Rewrites::None {
+            return part;
+        }
+        let key = |wanted: &Ordered| {
+            let expr = Expr::Column(part.layout.place(wanted.column)?);
+            Some(SortKey { expr, descending: wanted.descending, nulls_first: wanted.nulls_first })
+        };
+        let Some(keys) = order.columns.iter().map(key).collect::<Option<Vec<_>>>() else { return part };
+        let presorted = match order.fit(&part.order) {
+            Fit::Whole => {
+                let (limit, offset, ties) = (Some(top.clone()), None, [].into());
+                return Planned { node: Node::Limit { input: Box::new(part.node), limit, offset, ties }, ..part };
+            }
+            Fit::Part(columns) => columns,
+            Fit::No => 0,
+        };
+        let node = Node::Sort { input: Box::new(part.node), keys: keys.into(), top: Some(top.clone()), presorted };
+        Planned { node, order: order.columns.to_vec(), ..part }
     }
 
     /// `min` or `max` of a column of a tree: that of what it is in each leaf, which a key of the

@@ -404,7 +404,8 @@ fn source(
     filter: Vec<Expr>,
     needed: &[Vec<usize>],
 ) -> Result<Node> {
-    let tables = Tables { relations, needed, order: Order::ANY, limit: None, top: None, chooses: true };
+    let (order, limit, top) = (Order::ANY, None, None);
+    let tables = Tables { relations, needed, order, limit, top, chooses: true, ends_early: false };
     let planned = planner.from(from, filter, &tables)?;
     let exprs: Vec<Expr> =
         (0..width).map(|place| planned.layout.place(place).map_or(Expr::Const(Datum::Null), Expr::Column)).collect();

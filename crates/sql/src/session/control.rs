@@ -666,8 +666,10 @@ impl Session {
             given = Some(self.execute_params(execute, &prepared)?);
             types = prepared.params().iter().copied().map(Some).collect();
             // The plan that EXECUTE would run.
-            self.plans.for_params =
-                given.clone().filter(|given| self.has_variant(&prepared, given)).unwrap_or_default();
+            if let Some(given) = &given {
+                let for_params = if self.has_variant(&prepared, given) { given.clone() } else { Vec::new() };
+                (self.plans.for_params, self.plans.decided) = (for_params, self.decided(&prepared, given));
+            }
             let mut read = crate::statement::parse(prepared.text())?;
             executed = read.pop().map(|statement| (statement, prepared));
         }
@@ -684,7 +686,7 @@ impl Session {
         }
         let began = std::time::Instant::now();
         let planned = self.plan_inner(text, statement, &types);
-        self.plans.for_params = Vec::new();
+        (self.plans.for_params, self.plans.decided) = (Vec::new(), Vec::new());
         let planned = planned?;
         let fragment = planned.fragment;
         let mut params = given.unwrap_or_else(|| params.to_vec());

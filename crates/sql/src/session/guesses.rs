@@ -6,8 +6,14 @@
 //! hold, which takes a look at both ends of each; and where that is another order of magnitude, a
 //! plan is made for such counts, and kept beside the first one.
 //!
+//! Conditions over parameters alone that stand beside others (`$1 IS NULL OR a = $1`) decide as well
+//! which plan is right. Each run evaluates them ([`Decisions`]), and has a plan in which what they
+//! come to stands in their place.
+//!
 //! Invariants: counts decide only between plans, so what was counted binds no transaction. A
-//! statement has few plans: [`VARIANTS_MAX`], and the one for average values for all others.
+//! statement has few plans: [`VARIANTS_MAX`], and the one for average values for all others. A plan
+//! for what conditions come to is run for nothing else. If there are too many of these, one that was
+//! not run for longer is made anew when it is needed.
 
 use std::sync::Arc;
 
@@ -18,9 +24,10 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::Session;
-use super::plans::{Command, Prepared};
+use super::plans::{Command, Prepared, Recipe};
 use crate::bind::rewrite;
-use crate::exec::{Ranges, Scope, key_ranges};
+use crate::bind::routines::Variables;
+use crate::exec::{Evaluate as _, Ranges, Scope, key_ranges};
 use crate::expr::Expr;
 use crate::plan::{Access, Fragment, KeyPart, KeyRanges, Node, Scan};
 
@@ -30,6 +37,10 @@ const GUESSES_MAX: usize = 16;
 const SPANS_MAX: usize = 64;
 /// How many plans a statement has beside the one for average values.
 const VARIANTS_MAX: usize = 8;
+/// How many plans a statement has for what its conditions come to.
+const DECIDED_MAX: usize = 32;
+/// How many conditions over parameters alone decide on plans; more are left as they are.
+const DECISIONS_MAX: usize = 16;
 /// Below this many rows it does not matter how many they are.
 pub(super) const ROWS_SMALL: f64 = 200.0;
 /// How many times as many rows make another order of magnitude.
@@ -40,6 +51,11 @@ type Level = i8;
 
 /// The orders of magnitude of what a statement's ranges hold.
 type Levels = SmallVec<[Level; 8]>;
+
+/// What stands for a condition that comes to NULL; 0 and 1 are false and true.
+const DECIDED_NULL: Level = 2;
+/// What stands for a condition that fails.
+const UNDECIDED: Level = -1;
 
 fn level(rows: f64) -> Level {
     (rows.max(ROWS_SMALL) / ROWS_SMALL).log(LEVEL_FACTOR).round() as Level
@@ -174,6 +190,25 @@ impl Guesses {
     }
 }
 
+/// A condition over parameters, and what it comes to.
+pub(super) type Decided = (Expr, Datum);
+
+/// Conditions over parameters alone that were met while a plan was made.
+#[derive(Default)]
+pub(super) struct Decisions(Vec<Expr>);
+
+impl Decisions {
+    pub(super) fn add(&mut self, condition: &Expr) {
+        if self.0.len() < DECISIONS_MAX && !self.0.iter().any(|known| rewrite::same(known, condition)) {
+            self.0.push(condition.clone());
+        }
+    }
+
+    pub(super) fn into_list(self) -> Vec<Expr> {
+        self.0
+    }
+}
+
 /// The scan of a plan that reads one table and nothing else.
 fn only_scan(node: &Node) -> Option<&Scan> {
     match node {
@@ -203,11 +238,13 @@ impl<T> Default for Variants<T> {
 }
 
 impl<T> Variants<T> {
-    /// The plan for some counts, among those that are still good.
+    /// The plan for some counts, among those that are still good. It is the last one to go.
     fn find(&self, levels: &Levels, is_good: impl Fn(&T) -> bool) -> Option<Arc<T>> {
         let mut known = self.0.lock();
         known.retain(|(_, variant)| is_good(variant));
-        known.iter().find(|(of, _)| of == levels).map(|(_, variant)| Arc::clone(variant))
+        let place = known.iter().position(|(of, _)| of == levels)?;
+        known[place..].rotate_left(1);
+        known.last().map(|(_, variant)| Arc::clone(variant))
     }
 
     fn is_full(&self) -> bool {
@@ -220,11 +257,92 @@ impl<T> Variants<T> {
             known.push((levels, Arc::clone(variant)));
         }
     }
+
+    /// Adds one in the place of the one that was found least lately, if there are too many.
+    fn put(&self, levels: Levels, variant: &Arc<T>) {
+        let mut known = self.0.lock();
+        if known.iter().any(|(of, _)| *of == levels) {
+            return;
+        }
+        if known.len() >= DECIDED_MAX {
+            known.remove(0);
+        }
+        known.push((levels, Arc::clone(variant)));
+    }
 }
 
 impl Session {
-    /// The plan for the values that a statement is run with, if that is another one.
-    pub(super) fn variant(&mut self, prepared: &Prepared, params: &[Datum]) -> Result<Option<Arc<Prepared>>> {
+    /// The plan for the values that a statement is run with, if that is another one. A statement of a
+    /// body has `variables`.
+    pub(super) fn variant(
+        &mut self,
+        prepared: &Prepared,
+        params: &[Datum],
+        variables: Option<&dyn Variables>,
+    ) -> Result<Option<Arc<Prepared>>> {
+        if prepared.decisions.is_empty() {
+            return self.variant_by_counts(prepared, params, variables);
+        }
+        let Some(decided) = self.variant_by_decisions(prepared, params, variables)? else { return Ok(None) };
+        Ok(Some(self.variant_by_counts(&decided, params, variables)?.unwrap_or(decided)))
+    }
+
+    /// What the conditions over parameters of a statement come to, those left out that fail.
+    pub(super) fn decided(&self, prepared: &Prepared, params: &[Datum]) -> Vec<Decided> {
+        let mut scope = Scope::pure(&self.env, params, &[]);
+        let value = |condition: &Expr| Some((condition.clone(), condition.eval_owned(&mut scope, &[]).ok()?));
+        prepared.decisions.iter().filter_map(value).collect()
+    }
+
+    /// The plan for what the conditions over parameters come to.
+    fn variant_by_decisions(
+        &mut self,
+        prepared: &Prepared,
+        params: &[Datum],
+        variables: Option<&dyn Variables>,
+    ) -> Result<Option<Arc<Prepared>>> {
+        let of_cursor = || prepared.cursor_rows.is_some() || prepared.current_of.is_some();
+        if !matches!(prepared.command, Command::Plan { .. }) || of_cursor() {
+            return Ok(None);
+        }
+        let mut scope = Scope::pure(&self.env, params, &[]);
+        let mut level = |condition: &Expr| match condition.eval_owned(&mut scope, &[]) {
+            Ok(Datum::Bool(value)) => Level::from(value),
+            Ok(_) => DECIDED_NULL,
+            // It fails when it is asked for.
+            Err(_) => UNDECIDED,
+        };
+        let levels: Levels = prepared.decisions.iter().map(&mut level).collect();
+        if levels.iter().all(|&level| level == UNDECIDED) {
+            return Ok(None);
+        }
+        if let Some(own) = prepared.variants.find(&levels, |variant| self.is_current(variant)) {
+            return Ok(Some(own));
+        }
+        let is_shared = !prepared.is_personal;
+        let shared = prepared.recipe.variants.find(&levels, |recipe| recipe.version == prepared.recipe.version);
+        let recipe = match shared.filter(|_| is_shared) {
+            Some(recipe) => recipe,
+            None => {
+                let decided = self.decided(prepared, params);
+                let recipe = Arc::new(self.recipe_for((prepared, variables), &[], decided)?);
+                if is_shared {
+                    prepared.recipe.variants.put(levels.clone(), &recipe);
+                }
+                recipe
+            }
+        };
+        let variant = Arc::new(self.adopt_as(prepared, recipe));
+        prepared.variants.put(levels, &variant);
+        Ok(Some(variant))
+    }
+
+    fn variant_by_counts(
+        &mut self,
+        prepared: &Prepared,
+        params: &[Datum],
+        variables: Option<&dyn Variables>,
+    ) -> Result<Option<Arc<Prepared>>> {
         let Some(levels) = self.levels(prepared, params) else { return Ok(None) };
         if let Some(own) = prepared.variants.find(&levels, |variant| self.is_current(variant)) {
             return Ok(Some(own));
@@ -237,16 +355,21 @@ impl Session {
         let recipe = match shared.filter(|_| is_shared) {
             Some(recipe) => recipe,
             None => {
-                let recipe = Arc::new(self.recipe_for(prepared, params)?);
+                let recipe = Arc::new(self.recipe_for((prepared, variables), params, prepared.decided.clone())?);
                 if is_shared {
                     prepared.recipe.variants.add(levels.clone(), &recipe);
                 }
                 recipe
             }
         };
-        let variant = Arc::new(self.adopt(recipe));
+        let variant = Arc::new(self.adopt_as(prepared, recipe));
         prepared.variants.add(levels, &variant);
         Ok(Some(variant))
+    }
+
+    /// A variant, which is counted as the statement is.
+    fn adopt_as(&self, prepared: &Prepared, recipe: Arc<Recipe>) -> Prepared {
+        if prepared.counter.is_some() { self.adopt(recipe) } else { self.adopt_uncounted(recipe) }
     }
 
     /// Whether a statement has another plan for the values that it is run with.

@@ -23,7 +23,7 @@ use compact_str::CompactString;
 use sqlparser::ast;
 
 use super::activity::Counter;
-use super::guesses::{Guess, ROWS_SMALL, Variants};
+use super::guesses::{Decided, Guess, ROWS_SMALL, Variants};
 use super::named_cursor::CursorStatement;
 use super::sizes::{ROWS_UNKNOWN, TxnSizes};
 use super::{Session, TransactionState, control, set};
@@ -115,6 +115,10 @@ pub struct Recipe {
     sizes: Vec<(Arc<Table>, f64)>,
     /// What it was guessed that ranges of keys hold.
     pub(super) guesses: Vec<Guess>,
+    /// Conditions over parameters alone; for each of their values it has another plan.
+    pub(super) decisions: Vec<Expr>,
+    /// What such conditions were taken to come to.
+    pub(super) decided: Vec<Decided>,
     pub(super) variants: Variants<Recipe>,
     pub(super) param_hints: Vec<Option<Type>>,
     /// It follows from the session's settings or its user as well: nobody else's.
@@ -181,6 +185,8 @@ pub(super) struct Plans {
     pub(super) lifting: Lifting,
     /// The values that the plan at hand is made for; none if it is made for average ones.
     pub(super) for_params: Vec<Datum>,
+    /// What conditions over parameters come to in the plan at hand.
+    pub(super) decided: Vec<Decided>,
 }
 
 /// What is known of texts without their literals.
@@ -716,6 +722,8 @@ impl Session {
             needs: Vec::new(),
             sizes: Vec::new(),
             guesses: Vec::new(),
+            decisions: Vec::new(),
+            decided: Vec::new(),
             variants: Variants::default(),
             param_hints: Vec::new(),
             is_personal: false,
@@ -749,7 +757,7 @@ impl Session {
             prepared.runs.store(runs.wrapping_add(1), Ordering::Relaxed);
             let look = prepared.sizes.len() > 1 || runs.is_multiple_of(RUNS_BETWEEN_LOOKS);
             if !look || !self.is_outgrown(prepared) {
-                return self.variant(prepared, params);
+                return self.variant(prepared, params, None);
             }
         }
         // Parameters keep the types that the client was told, whatever becomes of the columns that
@@ -831,14 +839,28 @@ impl Session {
         Ok(found)
     }
 
-    /// Makes a plan for the values that a statement is run with.
-    pub(super) fn recipe_for(&mut self, prepared: &Prepared, params: &[Datum]) -> Result<Recipe> {
+    /// Makes a plan for the values that a statement is run with: for how many rows these find, if they
+    /// are given, and for what conditions come to. A statement of a body has variables.
+    pub(super) fn recipe_for(
+        &mut self,
+        (prepared, variables): (&Prepared, Option<&dyn Variables>),
+        params: &[Datum],
+        decided: Vec<Decided>,
+    ) -> Result<Recipe> {
         let (text, hints) = (prepared.text.clone(), prepared.hints());
-        self.plans.for_params = params.to_vec();
-        let recipe = self.prepare_by_depth(&text, &hints);
+        (self.plans.for_params, self.plans.decided) = (params.to_vec(), decided);
+        let recipe = match variables {
+            None => self.prepare_by_depth(&text, &hints),
+            Some(variables) => self.recipe_in_body(&text, &prepared.param_hints, variables),
+        };
         self.plans.for_params = Vec::new();
+        let decided = std::mem::take(&mut self.plans.decided);
         let mut recipe = recipe?;
-        recipe.guesses = Vec::new();
+        if !params.is_empty() {
+            recipe.guesses = Vec::new();
+        }
+        recipe.decisions = Vec::new();
+        recipe.decided = decided;
         if !gives_the_same(&recipe, prepared) {
             return Err(Error::internal("a statement's plans give different columns"));
         }
@@ -973,6 +995,7 @@ impl Session {
         // A sequence's next value is taken even by a statement that only reads: it runs once.
         prepared.locks |= side_effects && !prepared.writes;
         prepared.guesses = sizes.guesses.into_inner().that_matter(&fragment, sizes.asked.borrow().len());
+        prepared.decisions = sizes.decisions.into_inner().into_list();
         prepared.command = Command::Plan { fragment, kind };
         prepared.params = params;
         prepared.param_domains = param_domains;
@@ -1009,8 +1032,24 @@ impl Session {
         Ok(PlannedInner { fragment, params, current_of: binder.current_of.take() })
     }
 
-    /// Prepares a statement of a body, in which names may be those of variables.
-    pub(super) fn prepare_statement_of_body(
+    /// Prepares the one statement of a text in a body, in which names may be those of variables.
+    pub(super) fn recipe_in_body(
+        &mut self,
+        text: &str,
+        types: &[Option<Type>],
+        variables: &dyn Variables,
+    ) -> Result<Recipe> {
+        let mut statements = crate::statement::parse(text)?;
+        let Some(statement) = statements.pop() else {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "a statement was expected"));
+        };
+        if !statements.is_empty() {
+            return Err(several_statements());
+        }
+        self.prepare_statement_of_body(text, statement, types, variables)
+    }
+
+    fn prepare_statement_of_body(
         &mut self,
         text: &str,
         statement: Statement,

@@ -13,7 +13,7 @@ use colibri_txn::{Key, KeyRange, Space, SpaceId, Transaction};
 use colibri_types::{Datum, Env, Error, Result};
 
 use super::Session;
-use super::guesses::{Guess, Guesses, ROWS_SMALL};
+use super::guesses::{Decided, Decisions, Guess, Guesses, ROWS_SMALL};
 use super::samples::Samples;
 use crate::bind::{Binder, Rights, rewrite};
 use crate::exec::{self, Ranges, Scope, under};
@@ -42,6 +42,10 @@ pub(super) struct TxnSizes<'t> {
     /// Values of the parameters, if the plan is made for these.
     params: &'t [Datum],
     pub(super) guesses: RefCell<Guesses>,
+    /// Conditions over parameters alone that another plan would be right for.
+    pub(super) decisions: RefCell<Decisions>,
+    /// What such conditions come to, if the plan is made for that.
+    decided: &'t [Decided],
     samples: Samples,
     /// Expressions of tables' indexes, by the tables' numbers.
     expressions: RefCell<Vec<(u32, Expressions)>>,
@@ -83,6 +87,8 @@ impl<'t> TxnSizes<'t> {
             counts: session.own.capabilities.counts,
             params: &session.plans.for_params,
             guesses: RefCell::default(),
+            decisions: RefCell::default(),
+            decided: &session.plans.decided,
             samples: Samples::default(),
             expressions: RefCell::default(),
             tokens: RefCell::default(),
@@ -102,6 +108,8 @@ impl<'t> TxnSizes<'t> {
             counts: false,
             params: &[],
             guesses: RefCell::default(),
+            decisions: RefCell::default(),
+            decided: &[],
             samples: Samples::default(),
             expressions: RefCell::default(),
             tokens: RefCell::default(),
@@ -190,6 +198,14 @@ impl Sizes for TxnSizes<'_> {
 
     fn rows_alike(&self, table: &Table, index: Option<&Index>, columns: usize) -> Option<Alike> {
         self.alike(table, index, columns).map(|known| known.alike)
+    }
+
+    fn decided(&self, condition: &Expr) -> Option<Datum> {
+        if let Some((_, value)) = self.decided.iter().find(|(known, _)| rewrite::same(known, condition)) {
+            return Some(value.clone());
+        }
+        self.decisions.borrow_mut().add(condition);
+        None
     }
 
     fn sampled(&self, table: &Arc<Table>, condition: &Expr) -> Option<Sampled> {

@@ -8,6 +8,9 @@ impl State {
     /// them has taken in. Sums of floats have another one: each sum is rounded.
     #[must_use]
     pub fn combines(&self) -> bool {
+        if let Self::Percentile(_, percentile) = self {
+            return percentile.comes_in_any_order();
+        }
         matches!(
             self,
             Self::CountRows(_)
@@ -52,6 +55,7 @@ impl State {
                 *sum = sum.add_unbounded(more)?;
                 *count += rows;
             }
+            (Self::Percentile(_, percentile), Self::Percentile(_, more)) => percentile.combine(more),
             (Self::And(all), Self::And(Some(more))) => *all = Some(all.unwrap_or(true) & more),
             (Self::Or(any), Self::Or(Some(more))) => *any = Some(any.unwrap_or(false) | more),
             (Self::Min(_), Self::Min(value))

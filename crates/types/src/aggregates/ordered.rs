@@ -4,23 +4,64 @@
 //! the same in all rows. Rows come in the order that WITHIN GROUP says, where that matters.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Aggregate, State, a, wrong};
 use crate::error::{Error, Result, SqlState};
 use crate::interval::Interval;
 use crate::operators::compare;
+use crate::pulse;
 use crate::types::Type;
 use crate::value::Datum;
 
-/// Values of a group in order, and the fraction, or the fractions, of them that is asked for.
+/// Values of a group, and the fraction, or the fractions, of them that is asked for. They come in
+/// order, or in any order; then the ones that are asked for are put in their places in the end.
 #[derive(Debug, Clone, Default)]
 pub struct Percentile {
     values: Vec<Datum>,
     fractions: Datum,
+    comes_in_any_order: bool,
+    /// Places that have the values that they have in ascending order.
+    placed: BTreeSet<usize>,
 }
 
+/// No more values than this are put in order one by one.
+const FEW_VALUES: usize = 16;
+/// Values that are looked at between two polls.
+const VALUES_PER_POLL: usize = 256;
+
 impl Percentile {
+    /// Of values that come in any order, and are to be ascending.
+    fn of_any_order() -> Self {
+        Self { comes_in_any_order: true, ..Self::default() }
+    }
+
+    /// Whether the outcome is the same in whichever order values come.
+    pub(super) fn comes_in_any_order(&self) -> bool {
+        self.comes_in_any_order
+    }
+
+    /// Takes in the values of another one.
+    pub(super) fn combine(&mut self, other: &Self) {
+        self.values.extend_from_slice(&other.values);
+        if self.fractions.is_null() {
+            self.fractions = other.fractions.clone();
+        }
+    }
+
+    /// The value at a place in ascending order.
+    fn at(&mut self, place: usize) -> Result<&Datum> {
+        if self.comes_in_any_order && !self.placed.contains(&place) {
+            // What stands between two values in their places is between them.
+            let low = self.placed.range(..place).next_back().map_or(0, |before| before + 1);
+            let high = self.placed.range(place..).next().copied().unwrap_or(self.values.len());
+            put_in_place(&mut self.values[low..high], place - low)?;
+            self.placed.insert(place);
+        }
+        Ok(&self.values[place])
+    }
+
     pub(super) fn add(&mut self, args: &[&Datum]) -> Result<()> {
         let [value, fractions] = args else { return Err(Error::internal("a percentile without a fraction")) };
         if self.fractions.is_null() {
@@ -37,8 +78,9 @@ impl Percentile {
     }
 
     /// With values in between, or those that there are.
-    pub(super) fn finish(&self, is_continuous: bool) -> Result<Datum> {
-        let at = |fraction: &Datum| match fraction {
+    pub(super) fn finish(&mut self, is_continuous: bool) -> Result<Datum> {
+        let (fractions, has_none) = (std::mem::take(&mut self.fractions), self.values.is_empty());
+        let mut at = |fraction: &Datum| match fraction {
             Datum::Float(fraction) if !(0.0..=1.0).contains(fraction) => {
                 let message = format!("percentile value {fraction} is not between 0 and 1");
                 Err(Error::new(SqlState::OUT_OF_RANGE, message))
@@ -47,12 +89,12 @@ impl Percentile {
             Datum::Float(fraction) if is_continuous => self.between(*fraction),
             Datum::Float(fraction) => {
                 let rank = (fraction * self.values.len() as f64).ceil().max(1.0) as usize;
-                Ok(self.values[rank.min(self.values.len()) - 1].clone())
+                self.at(rank.min(self.values.len()) - 1).cloned()
             }
             _ => Ok(Datum::Null),
         };
-        match &self.fractions {
-            Datum::Array(_) if self.values.is_empty() => Ok(Datum::Null),
+        match &fractions {
+            Datum::Array(_) if has_none => Ok(Datum::Null),
             Datum::Array(fractions) => {
                 let found = fractions.values().iter().map(at).collect::<Result<Vec<Datum>>>()?;
                 Ok(Datum::Array(Arc::new(fractions.with_values(Type::Unknown, found))))
@@ -61,12 +103,14 @@ impl Percentile {
         }
     }
 
-    fn between(&self, fraction: f64) -> Result<Datum> {
+    fn between(&mut self, fraction: f64) -> Result<Datum> {
         let place = fraction * (self.values.len() - 1) as f64;
-        let (below, above) = (&self.values[place.floor() as usize], &self.values[place.ceil() as usize]);
         let share = place - place.floor();
-        match (below, above) {
-            _ if share == 0.0 => Ok(below.clone()),
+        let below = self.at(place.floor() as usize)?.clone();
+        if share == 0.0 {
+            return Ok(below);
+        }
+        match (&below, self.at(place.ceil() as usize)?) {
             (Datum::Float(below), Datum::Float(above)) => Ok(Datum::Float(below + share * (above - below))),
             (Datum::Interval(below), Datum::Interval(above)) => {
                 let difference: Interval = above.sub(*below)?;
@@ -75,6 +119,48 @@ impl Percentile {
             (value, _) => Err(wrong(value)),
         }
     }
+}
+
+/// Puts the value that belongs at a place in ascending order there, those before it in front of it
+/// and those behind it behind it.
+fn put_in_place(values: &mut [Datum], place: usize) -> Result<()> {
+    let (mut low, mut high) = (0, values.len());
+    let mut random = values.len() as u64;
+    while high - low > FEW_VALUES {
+        let mut any = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            low + (random >> 33) as usize % (high - low)
+        };
+        // The middle one of three.
+        let mut three = [any(), any(), any()];
+        three.sort_by(|&one, &other| compare(&values[one], &values[other]));
+        let pivot = values[three[1]].clone();
+        // before `less`: less than it; `less..at`: equal to it; `at..greater`: not looked at yet
+        let (mut less, mut at, mut greater) = (low, low, high);
+        while at < greater {
+            if (at + high - greater).is_multiple_of(VALUES_PER_POLL) {
+                pulse::work(VALUES_PER_POLL)?;
+            }
+            match compare(&values[at], &pivot) {
+                Ordering::Less => {
+                    values.swap(less, at);
+                    (less, at) = (less + 1, at + 1);
+                }
+                Ordering::Equal => at += 1,
+                Ordering::Greater => {
+                    greater -= 1;
+                    values.swap(at, greater);
+                }
+            }
+        }
+        match place {
+            place if place < less => high = less,
+            place if place >= greater => low = greater,
+            _ => return Ok(()),
+        }
+    }
+    values[low..high].sort_by(compare);
+    Ok(())
 }
 
 /// The value that most rows have, in order: the first of several.
@@ -207,14 +293,44 @@ pub fn is_hypothetical(name: &str) -> bool {
 }
 
 /// The aggregate of a name, for values of this type in WITHIN GROUP, given one fraction or an array of
-/// them. Its arguments are of the types that it says.
+/// them. Its arguments are of the types that it says. With `is_ascending` a percentile's values may
+/// come in any order.
 #[must_use]
-pub fn ordered_set(name: &str, of_interval: bool, many: bool) -> Option<&'static Aggregate> {
+pub fn ordered_set(name: &str, of_interval: bool, many: bool, is_ascending: bool) -> Option<&'static Aggregate> {
     fn continuous() -> State {
         State::Percentile(true, Box::default())
     }
     fn discrete() -> State {
         State::Percentile(false, Box::default())
+    }
+    fn continuous_of_any_order() -> State {
+        State::Percentile(true, Box::new(Percentile::of_any_order()))
+    }
+    fn discrete_of_any_order() -> State {
+        State::Percentile(false, Box::new(Percentile::of_any_order()))
+    }
+    if is_ascending {
+        return Some(match (name, of_interval, many) {
+            ("percentile_cont", false, false) => {
+                const { &a("percentile_cont", &[Type::Float8, Type::Float8], Type::Float8, continuous_of_any_order) }
+            }
+            ("percentile_cont", true, false) => {
+                const { &a("percentile_cont", &[Type::Interval, Type::Float8], Type::Interval, continuous_of_any_order) }
+            }
+            ("percentile_cont", false, true) => {
+                const { &a("percentile_cont", &[Type::Float8, Type::AnyArray], Type::AnyArray, continuous_of_any_order) }
+            }
+            ("percentile_cont", true, true) => {
+                const { &a("percentile_cont", &[Type::Interval, Type::AnyArray], Type::AnyArray, continuous_of_any_order) }
+            }
+            ("percentile_disc", _, false) => {
+                const { &a("percentile_disc", &[Type::Void, Type::Float8], Type::AnyElement, discrete_of_any_order) }
+            }
+            ("percentile_disc", _, true) => {
+                const { &a("percentile_disc", &[Type::Void, Type::AnyArray], Type::AnyArray, discrete_of_any_order) }
+            }
+            _ => return None,
+        });
     }
     Some(match (name, of_interval, many) {
         ("percentile_cont", false, false) => {

@@ -1,6 +1,8 @@
 //! The functions and operators of full text search. What they do is in `crate::text_search`.
 
+use std::cell::RefCell;
 use std::ops::Deref;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use compact_str::CompactString;
@@ -34,6 +36,24 @@ fn query(value: &Datum) -> Result<Query> {
         Datum::Query(bytes) => Ok(Query::from_bytes(bytes)),
         other => Err(Error::internal(format_args!("a function for queries was called with {other:?}"))),
     }
+}
+
+thread_local! {
+    /// The query that this thread has read last, with its bytes: most are asked of many documents.
+    static READ: RefCell<Option<(Box<[u8]>, Rc<Query>)>> = const { RefCell::new(None) };
+}
+
+/// A query that is asked of a document.
+fn asked(value: &Datum) -> Result<Rc<Query>> {
+    let Datum::Query(bytes) = value else { return query(value).map(Rc::new) };
+    READ.with_borrow_mut(|read| {
+        if let Some((_, query)) = read.as_ref().filter(|(known, _)| known == bytes) {
+            return Ok(Rc::clone(query));
+        }
+        let query = Rc::new(query(value)?);
+        *read = Some((bytes.clone(), Rc::clone(&query)));
+        Ok(query)
+    })
 }
 
 fn of_vector(bytes: Box<[u8]>) -> Datum {
@@ -239,17 +259,20 @@ fn web_to_query(args: &[&Datum], env: &Env) -> Result<Datum> {
 }
 
 fn is_match(args: &[&Datum], _: &Env) -> Result<Datum> {
-    search::is_match(vector(args[0])?, &query(args[1])?).map(Datum::Bool)
+    let query = asked(args[1])?;
+    search::is_match(vector(args[0])?, &query).map(Datum::Bool)
 }
 
 fn is_match_of(args: &[&Datum], _: &Env) -> Result<Datum> {
-    search::is_match(vector(args[1])?, &query(args[0])?).map(Datum::Bool)
+    let query = asked(args[0])?;
+    search::is_match(vector(args[1])?, &query).map(Datum::Bool)
 }
 
 fn text_is_match(args: &[&Datum], env: &Env) -> Result<Datum> {
     let configuration = current(env)?;
     let document = search::document(&configuration, text(args[0])?)?;
-    search::is_match(Vector::new(&document), &query(args[1])?).map(Datum::Bool)
+    let query = asked(args[1])?;
+    search::is_match(Vector::new(&document), &query).map(Datum::Bool)
 }
 
 fn text_is_match_of_text(args: &[&Datum], env: &Env) -> Result<Datum> {
@@ -398,7 +421,8 @@ type Rank = fn(&[f32; 4], Vector<'_>, &Query, i64) -> Result<f32>;
 fn ranked(args: &[&Datum], rank: Rank) -> Result<Datum> {
     let (weights, rest) = weighted(args)?;
     let norm = rest.get(2).map_or(Ok(0), |norm| int(norm))?;
-    rank(&weights, vector(rest[0])?, &query(rest[1])?, norm).map(|rank| Datum::Float(f64::from(rank)))
+    let query = asked(rest[1])?;
+    rank(&weights, vector(rest[0])?, &query, norm).map(|rank| Datum::Float(f64::from(rank)))
 }
 
 /// Whether the first argument is a configuration, and the options, if they are there.
@@ -413,7 +437,8 @@ fn headline_args<'a, 'd>(args: &'a [&'d Datum], env: &Env) -> Result<(Configurat
 
 fn text_headline(args: &[&Datum], env: &Env) -> Result<Datum> {
     let (configuration, rest, options) = headline_args(args, env)?;
-    let headline = search::headline(&configuration, text(rest[0])?, &query(rest[1])?, options)?;
+    let query = asked(rest[1])?;
+    let headline = search::headline(&configuration, text(rest[0])?, &query, options)?;
     Ok(Datum::Text(CompactString::from(headline)))
 }
 

@@ -272,11 +272,63 @@ impl Document<'_> {
     }
 }
 
+/// A query of more operands is looked for in a list of all lexemes.
+const OPERANDS_MAX: usize = 8;
+
+/// Where the few operands of a query stand in a document, found on one way through it.
+struct Occurrences<'v> {
+    /// Nodes of the query, with what stands for them.
+    found: [Option<(u32, Entry<'v>)>; OPERANDS_MAX],
+}
+
+impl<'v> Occurrences<'v> {
+    /// `None` if there are too many operands, or some that stand for all lexemes that begin so.
+    fn of(vector: Vector<'v>, query: &Query) -> Result<Option<Self>> {
+        let mut wanted: [(&[u8], u32); OPERANDS_MAX] = [(&[], 0); OPERANDS_MAX];
+        let mut count = 0;
+        for (node, operand) in query.nodes().iter().enumerate() {
+            let Node::Lexeme(operand) = operand else { continue };
+            if operand.is_prefix || count == OPERANDS_MAX {
+                return Ok(None);
+            }
+            wanted[count] = (operand.lexeme.as_bytes(), node as u32);
+            count += 1;
+        }
+        let wanted = &mut wanted[..count];
+        wanted.sort_unstable();
+        vector.count_work()?;
+        let mut found = [None; OPERANDS_MAX];
+        let mut at = 0;
+        for entry in vector.entries() {
+            while let Some((lexeme, node)) = wanted.get(at).filter(|(lexeme, _)| *lexeme <= entry.bytes()) {
+                if *lexeme == entry.bytes() {
+                    found[at] = Some((*node, entry));
+                }
+                at += 1;
+            }
+            if at == wanted.len() {
+                break;
+            }
+        }
+        Ok(Some(Self { found }))
+    }
+
+    fn answer(&self, operand: &Operand, node: u32, places: Option<&mut Vec<u32>>) -> Answer {
+        match self.found.iter().flatten().find(|(known, _)| *known == node) {
+            Some((_, entry)) => Document::of_entry(entry, operand, places),
+            None => Answer::No,
+        }
+    }
+}
+
 /// Whether a document matches a query: `@@`.
 ///
 /// # Errors
 /// 57014 if the statement was cancelled.
 pub fn is_match(vector: Vector<'_>, query: &Query) -> Result<bool> {
+    if let Some(found) = Occurrences::of(vector, query)? {
+        return matches(query, &mut |operand, node, places| found.answer(operand, node, places));
+    }
     let document = Document(vector.list()?);
     matches(query, &mut |operand, _, places| document.find(operand, places))
 }

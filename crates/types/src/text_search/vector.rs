@@ -146,9 +146,14 @@ impl<'v> Vector<'v> {
         std::iter::from_fn(move || next_entry(&mut rest))
     }
 
+    /// Polls, for a way through all of it.
+    pub(super) fn count_work(self) -> Result<()> {
+        pulse::work(self.0.len() / 8)
+    }
+
     /// All entries, to be searched.
     pub(super) fn list(self) -> Result<Vec<Entry<'v>>> {
-        pulse::work(self.0.len() / 8)?;
+        self.count_work()?;
         Ok(self.entries().collect())
     }
 

@@ -133,8 +133,15 @@ impl Binder<'_> {
             }
             _ => return Ok(None),
         };
-        let Some(aggregate) = ordered::ordered_set(name, of_interval, many) else { return Ok(None) };
-        if let Some(order) = self.order_by(&key.collation).filter(|_| has_order(ty)) {
+        let by_collation = self.order_by(&key.collation).filter(|_| has_order(ty));
+        // Values that are compared as they are may come in any order.
+        let is_ascending = !key.descending && by_collation.is_none() && name != "mode";
+        let Some(aggregate) = ordered::ordered_set(name, of_interval, many, is_ascending) else { return Ok(None) };
+        if is_ascending {
+            let call = AggregateCall { aggregate, args, distinct: false, filter: None, order: Vec::new() };
+            return Ok(Some((call, Some(first))));
+        }
+        if let Some(order) = by_collation {
             if many {
                 return Err(Error::unsupported("percentiles of texts by a collation but C"));
             }

@@ -30,6 +30,8 @@ pub(in super::super) struct Program {
     /// What CONTEXT calls it.
     pub(super) title: String,
     pub(super) ambiguous: Ambiguous,
+    /// Its text may name variables that tell of a trigger.
+    pub(super) names_trigger: bool,
     /// By their places, each for the types that it was prepared for.
     known: Mutex<KnownTexts>,
 }
@@ -100,7 +102,7 @@ impl Program {
             Some(Conflict::Variable) => Ambiguous::Variable,
             Some(Conflict::Column) => Ambiguous::Column,
         };
-        Self { body, title, ambiguous, known: Mutex::default() }
+        Self { body, title, ambiguous, names_trigger: true, known: Mutex::default() }
     }
 
     /// A body in SQL, as statements whose rows are told.
@@ -117,7 +119,13 @@ impl Program {
     }
 
     pub(super) fn of_routine(routine: &Routine, body: Body) -> Self {
-        Self::new(body, format!("PL/pgSQL function {}", signature(routine)))
+        let mut program = Self::new(body, format!("PL/pgSQL function {}", signature(routine)));
+        // Names may be written in other letters, or by their numbers.
+        let marks: [&[u8]; 2] = [b"tg_", b"u&"];
+        let text = routine.body.as_bytes();
+        program.names_trigger =
+            marks.iter().any(|mark| text.windows(mark.len()).any(|part| part.eq_ignore_ascii_case(mark)));
+        program
     }
 }
 
@@ -176,7 +184,8 @@ impl Session {
         self.known_of(program, frame, expr, text, Asked::Rows)
     }
 
-    fn known_of(
+    /// A text as it is run for what is asked of it.
+    pub(super) fn known_of(
         &mut self,
         program: &Program,
         frame: &Frame,
@@ -316,7 +325,8 @@ impl Session {
                 Ok((value, *ty))
             }
             What::Plan(prepared) => {
-                let prepared = Arc::clone(prepared);
+                let in_sight = InSight::new(frame, program.ambiguous);
+                let prepared = self.prepared_for(prepared, &params, &in_sight)?;
                 let ran = self.run_nested(&prepared, params, 2)?;
                 let (value, ty) = only_value(ran, &expr.text)?;
                 match to {
@@ -334,7 +344,8 @@ impl Session {
         let known = self.known(program, frame, expr, Asked::Rows)?;
         let params = self.params_of(&known, frame);
         let What::Plan(prepared) = &known.what else { return Err(Error::internal("a statement is no plan")) };
-        let prepared = Arc::clone(prepared);
+        let in_sight = InSight::new(frame, program.ambiguous);
+        let prepared = self.prepared_for(prepared, &params, &in_sight)?;
         self.run_nested(&prepared, params, rows_max).map_err(|error| in_statement(error, &expr.text))
     }
 

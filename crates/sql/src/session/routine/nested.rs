@@ -43,15 +43,23 @@ impl Session {
         variables: &dyn Variables,
     ) -> Result<Arc<Prepared>> {
         self.surround();
-        let mut statements = crate::statement::parse(text)?;
-        let Some(statement) = statements.pop() else {
-            return Err(Error::new(SqlState::SYNTAX_ERROR, "a statement was expected"));
-        };
-        if !statements.is_empty() {
-            return Err(super::super::plans::several_statements());
-        }
-        let recipe = self.prepare_statement_of_body(text, statement, types, variables)?;
+        let recipe = self.recipe_in_body(text, types, variables)?;
         Ok(Arc::new(self.adopt_uncounted(Arc::new(recipe))))
+    }
+
+    /// The plan of a statement for the values that its parameters have at hand.
+    pub(super) fn prepared_for(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        params: &[Datum],
+        variables: &dyn Variables,
+    ) -> Result<Arc<Prepared>> {
+        // What a block's own changes of the catalogue led to is not kept.
+        if self.block.catalog_changed || prepared.guesses.is_empty() && prepared.decisions.is_empty() {
+            return Ok(Arc::clone(prepared));
+        }
+        self.surround();
+        Ok(self.variant(prepared, params, Some(variables))?.unwrap_or_else(|| Arc::clone(prepared)))
     }
 
     /// Runs a statement to its end, or until there are so many rows.

@@ -1,20 +1,30 @@
 //! Bodies in SQL, and CALL.
 //!
 //! The statements run one after the other; the rows of the last one are what the function gives.
-//! Arguments are known by their names and by their numbers; a column of the same name comes first.
+//! Arguments are known by their names and by their numbers; a column of the same name comes first. A
+//! body that is `SELECT` of one expression without queries is evaluated, and runs no statement.
 
 use std::sync::Arc;
 
 use colibri_catalog::{ArgumentMode, Routine};
-use colibri_syntax::plpgsql::Expr;
+use colibri_syntax::plpgsql::{Expr, Stmt, StmtKind};
 use colibri_syntax::tree::Call;
 use colibri_types::{Datum, Error, Result, SqlState, Type};
 
 use super::super::{Rows, Session};
-use super::compile::{Known, Program, What, in_statement};
+use super::compile::{Asked, Known, Program, What, in_statement};
 use super::nested::Ran;
-use super::values::{Frame, Record, Value};
+use super::values::{Frame, InSight, Record, Value};
+use crate::exec::{Evaluate as _, Scope};
 use crate::expr::RoutineCall;
+
+/// What stands behind the word SELECT at the beginning of a statement.
+fn behind_select(text: &str) -> Option<&str> {
+    const SELECT: &str = "select";
+    let text = text.trim_ascii_start();
+    let (word, rest) = text.split_at_checked(SELECT.len())?;
+    (word.eq_ignore_ascii_case(SELECT) && rest.starts_with(|c: char| c.is_ascii_whitespace())).then_some(rest)
+}
 
 impl Session {
     /// Runs a function in SQL.
@@ -22,11 +32,14 @@ impl Session {
         let routine = Arc::clone(&call.routine);
         let program = self.program_of_sql(&routine)?;
         let frame = self.frame_of_sql(call, args)?;
+        if let Some(value) = self.value_of_sql(call, &program, &frame)? {
+            return Ok(vec![value]);
+        }
         let title = format!("SQL function \"{}\" statement", routine.name);
         let mut last = Ran::default();
         let count = program.body.block.body.len();
         for (at, statement) in program.body.block.body.iter().enumerate() {
-            let colibri_syntax::plpgsql::StmtKind::Perform(text) = &statement.kind else { continue };
+            let StmtKind::Perform(text) = &statement.kind else { continue };
             let rows_max = match at + 1 == count {
                 true if routine.set => usize::MAX,
                 true => 1,
@@ -36,7 +49,7 @@ impl Session {
             let ran = ran.and_then(|known| {
                 let is_change = matches!(&known.what, What::Plan(prepared) if prepared.writes);
                 let rows_max = if is_change { usize::MAX } else { rows_max };
-                self.run_known_plain(&known, &frame, rows_max)
+                self.run_known_plain(&program, &known, &frame, rows_max)
             });
             last = ran.map_err(|error| {
                 let shown = error.without_position();
@@ -63,6 +76,25 @@ impl Session {
             given.truncate(1);
         }
         Ok(given)
+    }
+
+    /// What a function gives whose body is nothing but an expression; `None` for any other.
+    fn value_of_sql(&mut self, call: &RoutineCall, program: &Program, frame: &Frame) -> Result<Option<Datum>> {
+        let [Stmt { kind: StmtKind::Perform(statement), .. }] = &program.body.block.body[..] else { return Ok(None) };
+        let gives_value = !call.routine.set
+            && !call.routine.is_procedure
+            && call.row.is_none()
+            && !matches!(call.result.ty, Type::Void | Type::Record);
+        let Some(expr) = behind_select(&statement.text).filter(|_| gives_value) else { return Ok(None) };
+        // What is wrong with it is told of the statement.
+        let Ok(known) = self.known_of(program, frame, statement, expr, Asked::Value) else { return Ok(None) };
+        let What::Value(value, ty) = &known.what else { return Ok(None) };
+        let params = self.params_of(&known, frame);
+        let value = value.eval_owned(&mut Scope::pure(&self.env, &params, &[]), &[]);
+        let value = value.and_then(|value| self.assigned_value(value, *ty, call.result)).map_err(|error| {
+            error.without_position().within(format!("SQL function \"{}\" statement 1", call.routine.name))
+        })?;
+        Ok(Some(value))
     }
 
     /// A row as one of those that a function in SQL gives.
@@ -143,14 +175,27 @@ impl Session {
         self.known_text(program, frame, expr, text)
     }
 
-    pub(super) fn run_known(&mut self, known: &Arc<Known>, frame: &Frame, rows_max: usize, text: &str) -> Result<Ran> {
-        self.run_known_plain(known, frame, rows_max).map_err(|error| in_statement(error, text))
+    pub(super) fn run_known(
+        &mut self,
+        (program, known): (&Program, &Arc<Known>),
+        frame: &Frame,
+        rows_max: usize,
+        text: &str,
+    ) -> Result<Ran> {
+        self.run_known_plain(program, known, frame, rows_max).map_err(|error| in_statement(error, text))
     }
 
-    fn run_known_plain(&mut self, known: &Arc<Known>, frame: &Frame, rows_max: usize) -> Result<Ran> {
+    fn run_known_plain(
+        &mut self,
+        program: &Program,
+        known: &Arc<Known>,
+        frame: &Frame,
+        rows_max: usize,
+    ) -> Result<Ran> {
         let params = self.params_of(known, frame);
         let What::Plan(prepared) = &known.what else { return Err(Error::internal("a statement is no plan")) };
-        let prepared = Arc::clone(prepared);
+        let in_sight = InSight::new(frame, program.ambiguous);
+        let prepared = self.prepared_for(prepared, &params, &in_sight)?;
         self.run_nested(&prepared, params, rows_max)
     }
 

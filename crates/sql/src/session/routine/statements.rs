@@ -39,7 +39,7 @@ impl Activation<'_> {
         let program = Arc::clone(&self.program);
         let text = format!("SELECT {}", query.text);
         let known = self.session.known_query(&program, &self.frame, query, &text)?;
-        let ran = self.session.run_known(&known, &self.frame, ALL, &text)?;
+        let ran = self.session.run_known((&program, &known), &self.frame, ALL, &text)?;
         self.row_count = ran.count;
         self.set_found(ran.count > 0);
         Ok(())
@@ -327,7 +327,11 @@ impl Session {
                 return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
             }
             let prepared = if frame.tables.is_empty() {
-                self.prepare_in_txn(text, types)?
+                let prepared = self.prepare_in_txn(text, types)?;
+                match self.block.catalog_changed || prepared.params.len() > values.len() {
+                    true => prepared,
+                    false => self.variant(&prepared, &values, None)?.unwrap_or(prepared),
+                }
             } else {
                 // It sees the tables of a trigger, but no variables.
                 let tables = Frame { slots: Vec::new(), blocks: Vec::new(), tables: frame.tables.clone() };

@@ -58,7 +58,7 @@ impl Session {
         let mut activation = Activation::new(self, &program, Returns::Trigger);
         activation.frame.enter(Some(call.rule.routine.name.clone()));
         activation.push_found();
-        activation.push_of_trigger(call);
+        activation.push_of_trigger(call, program.names_trigger);
         activation.run()?;
         let given = activation.result_of_trigger();
         let is_before_row = call.rule.trigger.row && call.rule.trigger.timing != TriggerTime::After;
@@ -93,10 +93,17 @@ impl Session {
     }
 }
 
+/// The old row and the new one, and a few variables of the function's own.
+const SLOTS_OF_ROWS: usize = 6;
+/// The same with what tells of the trigger.
+const SLOTS_OF_TRIGGER: usize = 16;
+
 impl Activation<'_> {
-    /// The variables of a trigger's function.
-    fn push_of_trigger(&mut self, call: &TriggerCall<'_>) {
+    /// The variables of a trigger's function; with `all`, also those that tell of the trigger, which
+    /// few functions name.
+    fn push_of_trigger(&mut self, call: &TriggerCall<'_>, all: bool) {
         let trigger = &call.rule.trigger;
+        self.frame.slots.reserve(if all { SLOTS_OF_TRIGGER } else { SLOTS_OF_ROWS });
         for (name, row) in [("new", &call.new), ("old", &call.old)] {
             let value = match row {
                 Some(Datum::Row(row)) => {
@@ -116,6 +123,9 @@ impl Activation<'_> {
             if let (Some(name), Some(rows), Some(shape)) = (name, rows, call.shape()) {
                 self.frame.tables.push(TableRows { name: name.clone(), shape, rows: rows.clone() });
             }
+        }
+        if !all {
+            return;
         }
         let event = match call.event {
             Trigger::INSERT => "INSERT",

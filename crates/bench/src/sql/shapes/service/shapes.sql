@@ -598,3 +598,33 @@ SELECT id, user_id, total FROM orders WHERE user_id IN (SELECT id FROM users WHE
 
 -- [django] exclude by a long list
 SELECT COUNT(*) AS __count FROM users WHERE NOT (users.id IN ({user*100}))
+
+-- [tenant] optional filters without a fixed one
+SELECT count(*) FROM tasks WHERE ({user}::int IS NULL OR assignee_id = {user}) AND (NULL::text IS NULL OR state = 'open')
+
+-- [tenant] a filter that a parameter may leave out, by coalesce (ordered)
+SELECT id, total FROM orders WHERE user_id = coalesce({user}, user_id) AND status = coalesce(NULL, status) ORDER BY id LIMIT 20
+
+-- [report] first users with many orders (ordered)
+SELECT id, name FROM users WHERE id IN (SELECT user_id FROM orders GROUP BY user_id HAVING count(*) > 3) ORDER BY id LIMIT 20
+
+-- [report] users without many orders
+SELECT count(*) FROM users u WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.user_id = u.id GROUP BY o.user_id HAVING count(*) > 3)
+
+-- [report] first totals of grouped rows (ordered)
+SELECT u.id, u.name, o.orders FROM users u JOIN (SELECT user_id, count(*) AS orders, sum(total) AS total FROM orders GROUP BY user_id) o ON o.user_id = u.id ORDER BY u.id LIMIT 20
+
+-- [report] percentiles of groups
+SELECT status, percentile_cont(0.5) WITHIN GROUP (ORDER BY total), percentile_disc(0.9) WITHIN GROUP (ORDER BY total) FROM orders GROUP BY status
+
+-- [report] first rows of two tables together (ordered)
+SELECT id, at FROM (SELECT id, created_at AS at FROM tasks UNION ALL SELECT id, placed_at FROM orders) x ORDER BY at DESC, id DESC LIMIT 20
+
+-- [report] users with an order of a product
+SELECT count(*) FROM users u WHERE EXISTS (SELECT 1 FROM orders o JOIN order_lines l ON l.order_id = o.id WHERE o.user_id = u.id AND l.product_id = {product})
+
+-- [report] joined by one of two columns
+SELECT count(*) FROM orders o JOIN users u ON u.id = o.user_id OR u.manager_id = o.user_id WHERE o.id IN ({order}, {order}, {order})
+
+-- [report] joined with the newest by a correlated query
+SELECT u.id, o.id FROM users u JOIN orders o ON o.id = (SELECT x.id FROM orders x WHERE x.user_id = u.id ORDER BY x.placed_at DESC, x.id DESC LIMIT 1) WHERE u.org_id = {org}
