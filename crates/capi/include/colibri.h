@@ -20,7 +20,12 @@
  *   threads; a connection for each thread is what runs in parallel.
  * Texts are UTF-8. Where there is a length, COLIBRI_TERMINATED says that a zero byte ends the text.
  * Fork. After fork() the child's calls with handles of its parent give COLIBRI_MISUSE; closing them
- *   there is right, and does nothing to the parent. The child may open databases of its own.
+ *   there is right, and does nothing to the parent. The child may open databases, those of its parent
+ *   as well once it has closed the parent's handles.
+ * Processes. The first process that opens a directory for SQL has the database; others that open it
+ *   meanwhile connect to the first, and everything works there as well. When the first one closes the
+ *   database or ends, connections of the others fail with 08006, or 40003 if a commit was under way;
+ *   the next colibri_connect of any of them opens the database there.
  */
 #ifndef COLIBRI_H
 #define COLIBRI_H
@@ -110,7 +115,9 @@ typedef struct colibri_options {
 #define COLIBRI_OPTIONS { sizeof(colibri_options), COLIBRI_SYNC, 0, 0 }
 
 /* Opens a directory for SQL, and makes a database there if there is none. `options` may be NULL.
- * Errors: 55006 if a process has it open for SQL already; 58030 and others of the storage. */
+ * If another process has it open, its options hold.
+ * Errors: 55006 if this process has it open already, or a server or a process with another version of
+ * the library; 58030 and others of the storage. */
 int colibri_open(const char *dir, const colibri_options *options, colibri_db **db);
 
 /* Closes the handle. The database itself is closed with the last of its connections. */

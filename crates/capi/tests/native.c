@@ -680,6 +680,15 @@ static void forked(colibri_db *db, colibri_conn *conn, const char *dir)
             CHECK(number(other, "SELECT 6 * 7") == 42);
             OK(colibri_disconnect(other));
             OK(colibri_close(own));
+            if (i % 8 == 0) { /* What the parent has open is reached through the parent. */
+                snprintf(path, sizeof path, "%s/sql", dir);
+                OK(colibri_open(path, NULL, &own));
+                OK(colibri_connect(own, NULL, &other));
+                OK(colibri_execute(other, "INSERT INTO birds VALUES (200000, 'of a child'); DELETE FROM birds WHERE id = 200000"));
+                CHECK(number(other, "SELECT count(*) FROM birds WHERE id = 100000") == 0);
+                OK(colibri_disconnect(other));
+                OK(colibri_close(own));
+            }
             _exit(0);
         }
         CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);

@@ -273,22 +273,49 @@ fn the_catalogue_can_be_looked_at() {
 }
 
 #[test]
-fn a_second_process_is_refused() {
+fn a_second_process_works_beside_the_first() {
     let place = Place::with_table();
     let mut first = place.command(&[]).stdin(Stdio::piped()).spawn().expect("the command starts");
     let mut stdin = first.stdin.take().expect("it is piped");
-    writeln!(stdin, "SELECT 1;").expect("it reads");
+    writeln!(stdin, "CREATE TABLE of_first (a int PRIMARY KEY, b text);").expect("it reads");
     // Its answer shows that it has the database open.
     let mut answer = [0; 1];
     std::io::Read::read_exact(first.stdout.as_mut().expect("it is piped"), &mut answer).expect("an answer");
+    assert_eq!(place.well(&["-c", "INSERT INTO of_first VALUES (1, 'x')"]), "INSERT 0 1\n");
+    let outcome = place.run_with(&[], "COPY of_first FROM STDIN;\n2\ty\n3\t\\N\n\\.\nSELECT count(*) FROM of_first;\n");
+    assert_eq!((outcome.code, outcome.errors.as_str()), (0, ""));
+    assert!(outcome.text.starts_with("COPY 2\n"), "{}", outcome.text);
+    assert_eq!(place.well(&["--format", "csv", "-c", "TABLE of_first"]), "a,b\n1,x\n2,y\n3,\n");
+    assert!(place.well(&["--format", "json", "-c", "SELECT a FROM of_first"]).starts_with("[{\"a\": 1}"));
+    assert!(place.well(&["-c", "\\dt"]).contains("of_first"));
+    assert!(place.well(&["-c", "\\d of_first"]).contains("\"of_first_pkey\" PRIMARY KEY, btree (a)"));
+    place.check_fails(&["-c", "SELECT 1 / 0"], "", 1, "ERROR:  division by zero\n");
+
+    let child = place.command(&["-c", "SELECT count(*) FROM generate_series(1, 1000000000000)"]).spawn();
+    let child = child.expect("the command starts");
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill is there");
+    assert!(killed.success());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "ERROR:  canceling statement due to user request\n");
+
+    drop(stdin);
+    assert!(first.wait().expect("it ends").success());
+    place.well(&["-c", "SELECT 1"]);
+}
+
+/// A server has the lock, and lets no process in but clients.
+#[test]
+fn a_database_that_lets_nobody_in_is_refused() {
+    let place = Place::with_table();
+    let lock = colibri::sql::engine::DirectoryLock::for_sql(&place.0.path().join("birds")).expect("nobody has it");
     let outcome = place.run_with(&["-c", "SELECT 1"], "");
     assert_eq!(outcome.code, 1);
-    assert!(outcome.errors.contains(&format!("open for SQL by process {}", first.id())), "{}", outcome.errors);
+    assert!(outcome.errors.contains(&format!("open for SQL by process {}", std::process::id())), "{}", outcome.errors);
     for way_out in ["connect to it with a client", "end it", "`colibri backup`"] {
         assert!(outcome.errors.contains(way_out), "{}", outcome.errors);
     }
-    drop(stdin);
-    assert!(first.wait().expect("it ends").success());
+    drop(lock);
     place.well(&["-c", "SELECT 1"]);
 }
 

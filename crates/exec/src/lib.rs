@@ -155,7 +155,7 @@ pub use memory::{MemoryTotal, TempFileCounts};
 pub use needs::expressions_deep;
 pub use ranges::{Ranges, key_ranges};
 pub use skip_scan::under;
-pub use spill::KeptRows;
+pub use spill::{KeptRows, ValueBytes, write_value};
 pub use triggers::{TriggerCall, truncate_triggers};
 
 /// What the session does for expressions.

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use colibri::sql::engine::{Copy, CopyFrom, CopyTo};
-use colibri::sql::{self, CancelHandle, Error, Next, Result, SqlState, TransactionState};
+use colibri::sql::{self, CancelHandle, CopyDirection, Error, Next, Result, SqlState, TransactionState};
 use colibri::{Durability, Options};
 use parking_lot::{Mutex, MutexGuard};
 use pyo3::prelude::*;
@@ -87,8 +86,7 @@ impl Database {
     fn connect(&self, py: Python<'_>, user: Option<&str>) -> PyResult<Connection> {
         let connected = py.detach(|| -> Result<sql::Connection> {
             let mut database = self.database.lock();
-            let database = database.get()?;
-            Ok(user.map_or_else(|| database.connect(), |user| database.connect_as(user)))
+            database.get()?.try_connect_as(user.unwrap_or("colibri"))
         });
         let connection = connected.or_raise()?;
         let cancel = connection.cancel_handle();
@@ -115,7 +113,7 @@ impl Database {
     /// Writes a full backup to a file.
     fn backup(&self, py: Python<'_>, path: std::path::PathBuf) -> PyResult<()> {
         let done = py.detach(|| {
-            let storage = self.database.lock().get()?.storage().clone();
+            let storage = self.database.lock().get()?.storage()?;
             let failed = |error: std::io::Error| Error::new(SqlState::IO_ERROR, format!("{}: {error}", path.display()));
             let mut out = std::io::BufWriter::with_capacity(1 << 20, std::fs::File::create(&path).map_err(failed)?);
             storage.backup(None, &mut out).map_err(sql::engine::in_sql)?;
@@ -135,9 +133,13 @@ pub(crate) struct State {
     begin: String,
 }
 
+/// The COPY that is open.
+#[derive(Clone, Copy, PartialEq)]
 enum Copying {
-    In(CopyFrom),
-    Out(CopyTo, bool),
+    In,
+    Out,
+    /// All data were given.
+    Over,
 }
 
 /// A descriptor that is readable when it is time to go on.
@@ -230,6 +232,7 @@ impl Connection {
         self.with(py, |state| {
             state.copying = None;
             if let Some(mut connection) = state.connection.end() {
+                connection.copy_cancel()?;
                 connection.stop()?;
             }
             Ok(())
@@ -260,10 +263,9 @@ impl Connection {
 
     fn rollback(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |state| {
-            if let Some(Copying::In(mut copy)) = state.copying.take() {
-                state.connection.get()?.session().copy_cancel(&mut copy);
-            }
+            state.copying = None;
             let connection = state.connection.get()?;
+            connection.copy_cancel()?;
             connection.stop()?;
             if connection.transaction_state() != TransactionState::Idle {
                 connection.execute("ROLLBACK", ())?;
@@ -364,11 +366,12 @@ impl Connection {
 
     fn copy_send(&self, py: Python<'_>, data: &[u8]) -> PyResult<()> {
         self.with(py, |state| {
-            let State { connection, copying, .. } = &mut **state;
-            let Some(Copying::In(copy)) = copying else { return Err(interface_error("no COPY FROM is open")) };
-            let sent = connection.get()?.session().copy_data(copy, data);
+            if state.copying != Some(Copying::In) {
+                return Err(interface_error("no COPY FROM is open"));
+            }
+            let sent = state.connection.get()?.copy_send(data);
             if sent.is_err() {
-                *copying = None;
+                state.copying = None;
             }
             sent
         })
@@ -377,30 +380,32 @@ impl Connection {
     /// Ends the data; gives the number of rows.
     fn copy_done(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |state| {
-            let Some(Copying::In(mut copy)) = state.copying.take() else {
+            if state.copying != Some(Copying::In) {
                 return Err(interface_error("no COPY FROM is open"));
-            };
-            let tag = state.connection.get()?.session().copy_end(&mut copy)?;
-            Ok(sql::rows_affected(&tag))
+            }
+            state.copying = None;
+            state.connection.get()?.copy_end()
         })
     }
 
     /// The next bytes; None at the end.
     fn copy_receive<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let received = self.with(py, |state| {
-            let State { connection, copying, .. } = &mut **state;
-            let Some(Copying::Out(copy, is_over)) = copying else { return Err(interface_error("no COPY TO is open")) };
             let mut bytes = Vec::new();
-            let fetched = if *is_over { Ok(None) } else { connection.get()?.session().copy_fetch(copy, &mut bytes) };
-            match fetched {
-                Ok(tag) => *is_over |= tag.is_some(),
-                Err(error) => {
-                    *copying = None;
-                    return Err(error);
-                }
+            match state.copying {
+                Some(Copying::Out) => match state.connection.get()?.copy_next(&mut bytes) {
+                    Ok(None) => {}
+                    Ok(Some(_)) => state.copying = Some(Copying::Over),
+                    Err(error) => {
+                        state.copying = None;
+                        return Err(error);
+                    }
+                },
+                Some(Copying::Over) => {}
+                _ => return Err(interface_error("no COPY TO is open")),
             }
             if bytes.is_empty() {
-                *copying = None;
+                state.copying = None;
                 return Ok(None);
             }
             Ok(Some(bytes))
@@ -410,14 +415,8 @@ impl Connection {
 
     fn copy_cancel(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |state| {
-            match state.copying.take() {
-                Some(Copying::In(mut copy)) => state.connection.get()?.session().copy_cancel(&mut copy),
-                Some(Copying::Out(mut copy, _)) => {
-                    _ = state.connection.get()?.session().abandon_copy(&mut copy)?;
-                }
-                None => {}
-            }
-            Ok(())
+            state.copying = None;
+            state.connection.get()?.copy_cancel()
         })
     }
 
@@ -491,17 +490,17 @@ impl Connection {
             if connection.is_running() {
                 return Err(interface_error("a statement of this connection is running"));
             }
-            let copying = match connection.session().copy(sql)? {
-                Copy::From(mut copy) if !is_in => {
-                    connection.session().copy_cancel(&mut copy);
-                    return Err(Error::new(SqlState::SYNTAX_ERROR, "COPY … TO STDOUT was expected"));
+            let copying = match (connection.start_copy(sql)?, is_in) {
+                (CopyDirection::In, true) => Copying::In,
+                (CopyDirection::Out, false) => Copying::Out,
+                (direction, _) => {
+                    connection.copy_cancel()?;
+                    let wanted = match direction {
+                        CopyDirection::In => "COPY … TO STDOUT was expected",
+                        CopyDirection::Out => "COPY … FROM STDIN was expected",
+                    };
+                    return Err(Error::new(SqlState::SYNTAX_ERROR, wanted));
                 }
-                Copy::To(mut copy) if is_in => {
-                    _ = connection.session().abandon_copy(&mut copy)?;
-                    return Err(Error::new(SqlState::SYNTAX_ERROR, "COPY … FROM STDIN was expected"));
-                }
-                Copy::From(copy) => Copying::In(copy),
-                Copy::To(copy) => Copying::Out(copy, false),
             };
             state.copying = Some(copying);
             Ok(())

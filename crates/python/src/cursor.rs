@@ -239,7 +239,7 @@ impl Cursor {
                 }
                 affected += connection.with(py, |state| {
                     let connection = state.at_rest()?;
-                    some.into_iter().map(|params| connection.execute(&statement, params)).sum::<Result<u64>>()
+                    connection.execute_many(&statement, &some)
                 })?;
             }
         };

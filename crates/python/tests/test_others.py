@@ -154,6 +154,8 @@ def test_keys_and_values(tmp_path):
 def test_a_forked_process_refuses_what_its_parent_has_open(tmp_path):
     conn = colibri.connect(tmp_path / "db")
     conn.execute("CREATE TABLE t (a int)")
+    conn.commit()
+    conn.execute("INSERT INTO t VALUES (0)")
     child = os.fork()
     if child == 0:
         status = 1
@@ -162,14 +164,101 @@ def test_a_forked_process_refuses_what_its_parent_has_open(tmp_path):
                 conn.execute("INSERT INTO t VALUES (1)")
             except colibri.InterfaceError:
                 own = colibri.connect(tmp_path / "child")
+                # What the parent has open is reached through the parent.
+                guest = colibri.connect(tmp_path / "db")
+                guest.execute("INSERT INTO t VALUES (2)")
+                guest.commit()
                 if own.execute("SELECT 6 * 7").fetchone() == (42,):
                     status = 0
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     conn.commit()
-    assert conn.execute("SELECT count(*) FROM t").fetchone() == (0,)
+    assert conn.execute("SELECT a FROM t ORDER BY a").fetchall() == [(0,), (2,)]
     conn.close()
+
+
+def _work(path, rounds):
+    """A worker: adds to a counter, and inserts many rows at once. Module level, as `spawn` looks it up."""
+    conn = colibri.connect(path)
+    for _ in range(rounds):
+        conn.transaction(lambda conn: conn.execute("UPDATE counters SET n = n + 1"))
+    conn.cursor().executemany("INSERT INTO rows VALUES (%s)", [(f"row {n}",) for n in range(2000)])
+    conn.commit()
+    conn.close()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_four_workers_share_a_database(tmp_path, method):
+    import multiprocessing
+
+    context = multiprocessing.get_context(method)
+    with colibri.connect(tmp_path / "db") as conn:
+        conn.execute("CREATE TABLE counters (n int)")
+        conn.execute("INSERT INTO counters VALUES (0)")
+        conn.execute("CREATE TABLE rows (t text)")
+        conn.commit()
+        workers = [context.Process(target=_work, args=(str(tmp_path / "db"), 50)) for _ in range(4)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join(120)
+        assert [worker.exitcode for worker in workers] == [0] * 4
+        assert conn.execute("SELECT n, (SELECT count(*) FROM rows) FROM counters").fetchone() == (200, 8000)
+
+
+def test_asyncio_in_a_second_process(tmp_path):
+    script = """
+import asyncio, sys, colibri, colibri.aio
+
+async def main():
+    async with await colibri.aio.connect(sys.argv[1]) as conn:
+        await conn.execute("INSERT INTO t SELECT n FROM generate_series(1, 1000) AS s (n)")
+        await conn.commit()
+        ticks = 0
+        async def tick():
+            nonlocal ticks
+            while True:
+                ticks += 1
+                await asyncio.sleep(0.001)
+        ticking = asyncio.create_task(tick())
+        await conn.execute("SELECT pg_sleep(0.2)")
+        ticking.cancel()
+        assert ticks > 10, ticks
+        print(len([row async for row in await conn.execute("SELECT a FROM t")]))
+asyncio.run(main())
+"""
+    with colibri.connect(tmp_path / "db") as conn:
+        conn.execute("CREATE TABLE t (a int)")
+        conn.commit()
+        ran = subprocess.run([sys.executable, "-c", script, str(tmp_path / "db")], capture_output=True, text=True)
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, "1000\n", "")
+        assert conn.execute("SELECT sum(a) FROM t").fetchone() == (500500,)
+
+
+def test_a_connection_whose_owner_is_killed_says_so(tmp_path):
+    path = str(tmp_path / "db")
+    script = """
+import sys, colibri
+conn = colibri.connect(sys.argv[1], autocommit=True)
+conn.execute("CREATE TABLE t (a int)")
+print("ready", flush=True)
+sys.stdin.read()
+"""
+    owner = subprocess.Popen(
+        [sys.executable, "-c", script, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert owner.stdout.readline() == "ready\n"
+    conn = colibri.connect(path)
+    conn.execute("INSERT INTO t VALUES (1)")
+    owner.kill()
+    owner.wait()
+    with pytest.raises(colibri.OperationalError) as raised:
+        conn.commit()
+    assert raised.value.sqlstate in ("08006", "40003")
+    conn.close()
+    with colibri.connect(path) as again:
+        assert again.execute("SELECT count(*) FROM t").fetchone() == (0,)
 
 
 def test_a_process_that_is_killed_leaves_what_it_has_committed(tmp_path):
@@ -184,8 +273,8 @@ for n in range(1000000):
 """
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
     told = [int(child.stdout.readline()) for _ in range(20)]
-    with pytest.raises(errors.ObjectInUse):
-        colibri.connect(tmp_path / "db")
+    with colibri.connect(tmp_path / "db") as guest:
+        assert guest.execute("SELECT count(*) FROM t").fetchone()[0] >= 20
     child.send_signal(signal.SIGKILL)
     child.wait()
     with colibri.connect(tmp_path / "db") as conn:

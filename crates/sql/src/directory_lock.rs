@@ -25,13 +25,34 @@ impl DirectoryLock {
     /// # Errors
     /// 55006 if it is taken, saying by whom; 58030 of the file system.
     pub fn for_sql(dir: &Path) -> Result<Self> {
-        let taken = |who: &str| {
-            Error::new(IN_USE, format!("{} is open for SQL {who}", dir.display())).hint(
-                "One process at a time can have a database open for SQL: if that is a server, connect to it with a client, or \
-                 else end it; `colibri backup` copies the database meanwhile.",
-            )
-        };
-        Self::take(&dir.join(SQL_LOCK_FILE), taken)
+        Self::take(&dir.join(SQL_LOCK_FILE), |who| Self::is_taken(dir, who))
+    }
+
+    /// The same; `None` if another process has it, with that process' number, if it is known.
+    ///
+    /// # Errors
+    /// 55006 if this process has it, 58030 of the file system.
+    pub fn try_for_sql(dir: &Path) -> Result<std::result::Result<Self, Option<u32>>> {
+        match Self::try_take(&dir.join(SQL_LOCK_FILE))? {
+            Ok(lock) => Ok(Ok(lock)),
+            Err(owner) if owner == std::process::id().to_string() => Err(Self::is_taken(dir, "by this process")),
+            Err(owner) => Ok(Err(owner.parse().ok())),
+        }
+    }
+
+    /// Whether a directory has been opened for SQL before.
+    #[must_use]
+    pub fn has_been_taken(dir: &Path) -> bool {
+        dir.join(SQL_LOCK_FILE).exists()
+    }
+
+    /// The error for a directory that is open for SQL already.
+    #[must_use]
+    pub fn is_taken(dir: &Path, who: &str) -> Error {
+        Error::new(IN_USE, format!("{} is open for SQL {who}", dir.display())).hint(
+            "If that is a server, connect to it with a client, or else end it; `colibri backup` copies the database \
+             meanwhile.",
+        )
     }
 
     /// Takes the lock on a file, and writes this process' number into it; `taken` makes an error of
@@ -40,6 +61,17 @@ impl DirectoryLock {
     /// # Errors
     /// What `taken` gives, 58030 of the file system.
     pub fn take(path: &Path, taken: impl FnOnce(&str) -> Error) -> Result<Self> {
+        Self::try_take(path)?.map_err(|owner| {
+            taken(&match owner.as_str() {
+                "" => "by another process".to_owned(),
+                owner if owner == std::process::id().to_string() => "by this process".to_owned(),
+                owner => format!("by process {owner}"),
+            })
+        })
+    }
+
+    /// The lock, or the number of the process that has it as the file tells it.
+    fn try_take(path: &Path) -> Result<std::result::Result<Self, String>> {
         let failed = |error: std::io::Error| Error::new(SqlState::IO_ERROR, format!("{}: {error}", path.display()));
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
@@ -49,11 +81,7 @@ impl DirectoryLock {
                 let mut owner = String::new();
                 // Only to say who it is: if that cannot be read, the message says less.
                 _ = file.read_to_string(&mut owner);
-                return Err(taken(&match colibri_types::letters::trim(&owner) {
-                    "" => "by another process".to_owned(),
-                    owner if owner == std::process::id().to_string() => "by this process".to_owned(),
-                    owner => format!("by process {owner}"),
-                }));
+                return Ok(Err(colibri_types::letters::trim(&owner).to_owned()));
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
@@ -63,6 +91,6 @@ impl DirectoryLock {
             writeln!(file, "{}", std::process::id())
         };
         write(&mut file).map_err(failed)?;
-        Ok(Self { _file: file })
+        Ok(Ok(Self { _file: file }))
     }
 }

@@ -17,6 +17,7 @@
 //! | `system` | `pg_catalog` and `information_schema`, made from the catalogue when asked for, and the catalogue's functions |
 //! | `registry`, `surroundings` | what every database has; the catalogue and the server around a session |
 //! | `directory_lock` | which process has a database open |
+//! | [`portable`] | rows for another process |
 //! | `session` | statements, transactions, settings, the plan cache |
 //!
 //! Values are in `colibri-types`, the grammar in `colibri-syntax`, the catalogue and the rows'
@@ -27,6 +28,7 @@ mod admin;
 mod copy;
 mod ddl;
 mod directory_lock;
+pub mod portable;
 mod registry;
 mod session;
 mod statement;
@@ -41,7 +43,7 @@ pub use colibri_catalog::cluster::DefaultBy;
 pub use colibri_catalog::store_error::{InSql, in_sql};
 pub use colibri_catalog::{cluster, row};
 pub use colibri_exec::parallel;
-pub use colibri_exec::{MemoryTotal, TempFileCounts};
+pub use colibri_exec::{MemoryTotal, TempFileCounts, ValueBytes, write_value};
 pub use colibri_types::{
     Array, Category, ColumnType, CompactString, Datum, Dimension, Env, Error, Interval, Modifier, Numeric, Report,
     Result, Scalar, SqlState, Type, aggregates, cast, clock_us, functions, key, wire,

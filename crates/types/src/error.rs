@@ -2,8 +2,9 @@
 //! detail and a hint.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The result of SQL.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -104,6 +105,27 @@ states! {
     IO_ERROR = "58030";
     DATA_CORRUPTED = "XX001";
     INTERNAL = "XX000";
+}
+
+impl SqlState {
+    /// The code that a text names. It lives as long as the process: there are few, and each is kept
+    /// once.
+    #[must_use]
+    pub fn of(code: &str) -> Self {
+        static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+        /// Codes that are kept; the others are told as the code of RAISE.
+        const KEPT_MAX: usize = 10_000;
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(code) = known.get(code) {
+            return Self(code);
+        }
+        if known.len() >= KEPT_MAX {
+            return Self("P0001");
+        }
+        let kept: &'static str = Box::leak(code.to_owned().into_boxed_str());
+        known.insert(kept);
+        Self(kept)
+    }
 }
 
 /// An error of SQL.

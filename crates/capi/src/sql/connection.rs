@@ -12,8 +12,7 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
-use embedded::sql::engine::{Copy, CopyFrom, CopyTo};
-use embedded::sql::{CancelHandle, Connection, Error, Notice, Notification, SqlState, TransactionState};
+use embedded::sql::{CancelHandle, Connection, CopyDirection, Error, Notice, Notification, SqlState, TransactionState};
 use parking_lot::Mutex;
 
 use super::database::{DATABASES, Db};
@@ -44,8 +43,9 @@ pub(crate) enum Reader {
 }
 
 enum Copying {
-    In(CopyFrom),
-    Out { copy: CopyTo, bytes: Vec<u8>, rows: Option<u64> },
+    In,
+    /// The data that were given last, and whether nothing follows.
+    Out(Vec<u8>, bool),
 }
 
 pub(crate) static CONNECTIONS: Handles<Conn> = Handles::new(2);
@@ -102,7 +102,7 @@ fn no_copy_is_open() -> Fault {
 pub(crate) fn connect(db: Handle<Db>, user: Option<&str>) -> Result<Handle<Conn>> {
     let connection = DATABASES.with(db, |db| {
         let database = db.database()?;
-        Ok(user.map_or_else(|| database.connect(), |user| database.connect_as(user)))
+        Ok(database.try_connect_as(user.unwrap_or("colibri"))?)
     })?;
     let cancel = connection.cancel_handle();
     let conn = Conn {
@@ -129,8 +129,7 @@ pub(crate) fn disconnect(handle: Handle<Conn>) -> Result<()> {
         _ = STATEMENTS.remove(statement);
     }
     let Ok(connection) = conn.connection.get() else { return Ok(()) };
-    let copying = conn.copying.take();
-    end_copy(connection, copying);
+    connection.copy_cancel()?;
     Ok(connection.stop()?)
 }
 
@@ -138,17 +137,6 @@ pub(crate) fn disconnect(handle: Handle<Conn>) -> Result<()> {
 pub(crate) fn cancel(handle: Handle<Conn>) -> Result<()> {
     let cancel = CANCELS.lock().get(&handle.number()).cloned();
     cancel.ok_or(Fault::Closed).map(|cancel| cancel.cancel())
-}
-
-fn end_copy(connection: &mut Connection, copying: Option<Copying>) {
-    match copying {
-        Some(Copying::In(mut copy)) => connection.session().copy_cancel(&mut copy),
-        Some(Copying::Out { mut copy, rows: None, .. }) => {
-            // Reading has changed nothing that could be lost.
-            _ = connection.session().abandon_copy(&mut copy);
-        }
-        _ => {}
-    }
 }
 
 impl Conn {
@@ -242,23 +230,20 @@ impl Conn {
             )
             .into());
         }
-        let copying = match connection.session().copy(sql)? {
-            Copy::From(copy) => Copying::In(copy),
-            Copy::To(copy) => Copying::Out { copy, bytes: Vec::new(), rows: None },
-        };
-        if matches!(copying, Copying::In(_)) != is_in {
-            end_copy(connection, Some(copying));
+        let direction = connection.start_copy(sql)?;
+        if (direction == CopyDirection::In) != is_in {
+            connection.copy_cancel()?;
             let wanted = if is_in { "COPY … FROM STDIN" } else { "COPY … TO STDOUT" };
             return Err(Error::new(SqlState::SYNTAX_ERROR, format!("{wanted} was expected")).into());
         }
-        self.copying = Some(copying);
+        self.copying = Some(if is_in { Copying::In } else { Copying::Out(Vec::new(), false) });
         Ok(())
     }
 
     pub(crate) fn copy_send(&mut self, bytes: &[u8]) -> Result<()> {
         let connection = self.connection.get()?;
-        let Some(Copying::In(copy)) = &mut self.copying else { return Err(no_copy_is_open()) };
-        let sent = connection.session().copy_data(copy, bytes);
+        let Some(Copying::In) = self.copying else { return Err(no_copy_is_open()) };
+        let sent = connection.copy_send(bytes);
         if sent.is_err() {
             self.copying = None;
         }
@@ -267,49 +252,39 @@ impl Conn {
 
     pub(crate) fn copy_done(&mut self) -> Result<u64> {
         let connection = self.connection.get()?;
-        match self.copying.take() {
-            Some(Copying::In(mut copy)) => {
-                let tag = connection.session().copy_end(&mut copy)?;
-                Ok(embedded::sql::rows_affected(&tag))
-            }
-            other => {
-                self.copying = other;
-                Err(no_copy_is_open())
-            }
-        }
+        let Some(Copying::In) = self.copying else { return Err(no_copy_is_open()) };
+        self.copying = None;
+        Ok(connection.copy_end()?)
     }
 
     /// The next bytes; `None` at the end.
     pub(crate) fn copy_receive(&mut self) -> Result<Option<&[u8]>> {
         let connection = self.connection.get()?;
-        let Some(Copying::Out { copy, bytes, rows }) = &mut self.copying else { return Err(no_copy_is_open()) };
-        if rows.is_some() {
-            self.copying = None;
-            return Ok(None);
-        }
+        let Some(Copying::Out(bytes, is_over)) = &mut self.copying else { return Err(no_copy_is_open()) };
         bytes.clear();
-        match connection.session().copy_fetch(copy, bytes) {
-            Ok(tag) => *rows = tag.map(|tag| embedded::sql::rows_affected(&tag)),
+        let received = if *is_over { Ok(Some(0)) } else { connection.copy_next(bytes) };
+        match received {
+            Ok(rows) => *is_over = rows.is_some(),
             Err(error) => {
                 self.copying = None;
                 return Err(error.into());
             }
         }
-        let is_over = matches!(&self.copying, Some(Copying::Out { bytes, rows: Some(_), .. }) if bytes.is_empty());
-        if is_over {
+        if *is_over && bytes.is_empty() {
             self.copying = None;
         }
         match &self.copying {
-            Some(Copying::Out { bytes, .. }) => Ok(Some(bytes)),
+            Some(Copying::Out(bytes, _)) => Ok(Some(bytes)),
             _ => Ok(None),
         }
     }
 
     pub(crate) fn copy_cancel(&mut self) -> Result<()> {
         let connection = self.connection.get()?;
-        let Some(copying) = self.copying.take() else { return Err(no_copy_is_open()) };
-        end_copy(connection, Some(copying));
-        Ok(())
+        if self.copying.take().is_none() {
+            return Err(no_copy_is_open());
+        }
+        Ok(connection.copy_cancel()?)
     }
 
     // ---- what others say ----

@@ -66,5 +66,5 @@ impl Drop for Db {
 
 /// The storage underneath a database, for backups.
 pub(crate) fn on_storage(db: Handle<Db>) -> Result<embedded::Database> {
-    DATABASES.with(db, |db| Ok(db.database()?.storage().clone()))
+    DATABASES.with(db, |db| Ok(db.database()?.storage()?))
 }

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod bindings;
 mod library;
 mod programs;
 mod sequence;

@@ -7,12 +7,12 @@ use std::process::{Command, Output, Stdio};
 
 use crate::library;
 
-fn here() -> &'static Path {
+pub(crate) fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// A directory in which the library has the names that programs look for.
-fn named(dir: &Path) -> PathBuf {
+pub(crate) fn named(dir: &Path) -> PathBuf {
     let (ours, libraries) = (library::ours(), dir.join("libraries"));
     fs::create_dir(&libraries).unwrap();
     for name in ["libcolibri.so", "libcolibri.so.0", "liblmdb.so.0"] {
@@ -30,7 +30,7 @@ fn has(program: &str) -> bool {
     found
 }
 
-fn expect(mut command: Command) -> Output {
+pub(crate) fn expect(mut command: Command) -> Output {
     let output = command.output().unwrap();
     let texts = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
     assert!(output.status.success(), "{command:?}: {}\n{}{}", output.status, texts[0], texts[1]);

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
+use colibri::sql::engine::CompactString;
 use colibri::sql::engine::catalog::{Catalog, Identity, Index, Relation, Sequence, Table, View, parse_name};
-use colibri::sql::engine::{CompactString, Prepared};
 
 use super::shell::{Place, Ran, Shell};
 use super::table::{self, Cell, Heading};
@@ -22,16 +22,11 @@ fn cells<const N: usize>(row: [String; N]) -> Vec<Cell> {
 impl Shell {
     /// Runs one of the commands.
     pub(crate) fn describe(&mut self, word: &str, rest: &str, place: &Place<'_>, is_interactive: bool) -> Ran {
-        // A statement that does nothing, so that the session sees the newest catalogue.
-        let session = self.connection.session();
-        let seen = session
-            .prepare("SELECT 1", &[])
-            .and_then(|prepared: std::sync::Arc<Prepared>| session.execute(&prepared, Vec::new()));
-        if let Err(error) = seen {
-            return self.failed(&error, "", place, is_interactive);
-        }
+        let catalog = match self.connection.catalog() {
+            Ok(catalog) => catalog,
+            Err(error) => return self.failed(&error, "", place, is_interactive),
+        };
         let path: Vec<CompactString> = self.path();
-        let catalog = self.connection.session().catalog().clone();
         match (word, rest) {
             ("l", _) => {
                 let row = cells([self.name().to_owned(), "UTF8".to_owned(), "C".to_owned(), self.directory.clone()]);
@@ -165,10 +160,10 @@ impl Shell {
 
     fn describe_view(&mut self, view: &View) -> Ran {
         let name = format!("{}.{}", quoted(&view.schema), quoted(&view.name));
-        let types = self.connection.session().prepare(&format!("SELECT * FROM {name}"), &[]);
-        let columns = types.as_ref().ok().and_then(|prepared| prepared.columns()).unwrap_or_default();
+        let prepared = self.connection.prepare(&format!("SELECT * FROM {name}")).ok();
+        let columns = prepared.as_ref().map(|prepared| prepared.columns()).unwrap_or_default();
         let rows: Vec<_> =
-            columns.iter().map(|column| cells([column.name.to_string(), column.ty.to_string()])).collect();
+            columns.iter().map(|column| cells([column.name().to_owned(), column.type_name().to_owned()])).collect();
         let title = format!("View \"{}.{}\"", view.schema, view.name);
         table::print(Some(&title), &headings(&["Column", "Type"]), &rows, &mut self.out)?;
         writeln!(self.out, "View definition:\n {};\n", view.query)?;

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use clap::ValueEnum;
-use colibri::sql::engine::{ResultColumn, Type};
+use colibri::sql::Column;
+use colibri::sql::engine::Type;
 
 use super::table::Cell;
 
@@ -19,8 +20,8 @@ pub(crate) enum Format {
     Json,
 }
 
-pub(crate) fn csv_header(columns: &[ResultColumn], out: &mut dyn Write) -> io::Result<()> {
-    let names = columns.iter().map(|column| Some(column.name.to_string())).collect::<Vec<_>>();
+pub(crate) fn csv_header(columns: &[Column], out: &mut dyn Write) -> io::Result<()> {
+    let names = columns.iter().map(|column| Some(column.name().to_owned())).collect::<Vec<_>>();
     csv_row(&names, out)
 }
 
@@ -42,14 +43,14 @@ pub(crate) fn csv_row(row: &[Cell], out: &mut dyn Write) -> io::Result<()> {
 
 /// A row as an object. Numbers are numbers, with all their digits; what JSON has no number for is a
 /// string.
-pub(crate) fn json_row(columns: &[ResultColumn], row: &[Cell], out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn json_row(columns: &[Column], row: &[Cell], out: &mut dyn Write) -> io::Result<()> {
     let mut text = String::from("{");
     for (at, (column, cell)) in columns.iter().zip(row).enumerate() {
         if at > 0 {
             text.push_str(", ");
         }
-        _ = write!(text, "{}: ", serde_json::Value::from(column.name.as_str()));
-        match (cell.as_deref(), column.ty.ty) {
+        _ = write!(text, "{}: ", serde_json::Value::from(column.name()));
+        match (cell.as_deref(), Type::from_oid(column.type_oid()).unwrap_or(Type::Text)) {
             (None, _) => text.push_str("null"),
             (Some(value), Type::Bool) => text.push_str(if value == "t" { "true" } else { "false" }),
             (

@@ -37,7 +37,7 @@ use shell::{Place, Ran, Shell, Stop};
 
 /// Run SQL: a shell, or the statements of -c, of a script, of standard input
 ///
-/// Makes the database if there is none. One process at a time can have a database open for SQL.
+/// Makes the database if there is none. If a process has it open already, the statements run there.
 /// Statements end with a semicolon; \? lists the commands of the shell. Ctrl-C ends a statement, \q
 /// or Ctrl-D the shell.
 ///
@@ -110,8 +110,8 @@ pub(crate) fn run(args: &SqlArgs) -> Result<()> {
     }
     ensure_for_sql(&args.dir)?;
     let storage = open(&args.dir, &Options::new().durability(args.durability.durability()))?;
-    let db = sql::Database::with_storage(storage)
-        .map_err(|source| Failure::Sql { dir: args.dir.clone(), source: Box::new(source) })?;
+    let failed = |source| Failure::Sql { dir: args.dir.clone(), source: Box::new(source) };
+    let db = sql::Database::with_storage(storage).map_err(failed)?;
     let is_terminal = args.commands.is_empty() && scripts.is_empty() && io::stdin().is_terminal();
     let mut shell = Shell::new(&db, &args.user, args.format, is_terminal)?;
     shell.on_error_stop = args.on_error_stop.last().copied().unwrap_or(false);
@@ -130,7 +130,10 @@ pub(crate) fn run(args: &SqlArgs) -> Result<()> {
     };
     drop(shell);
     // What the mode has left for later is written now, where it can be told that it failed.
-    db.storage().sync().map_err(Failure::engine(&args.dir))?;
+    if db.is_owner() {
+        let storage = db.storage().map_err(failed)?;
+        storage.sync().map_err(Failure::engine(&args.dir))?;
+    }
     match result {
         Ok(()) | Err(Stop::Quit) => Ok(()),
         Err(Stop::Output(error)) => Err(error.into()),

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use colibri::sql::engine::{Answer, Prepared, Rows, Session};
-use colibri::sql::{Connection, Database, Error, TransactionState};
+use colibri::sql::engine::{Category, Session, Type};
+use colibri::sql::{Column, Connection, Database, Error, Next, RowBlock, Statement, TransactionState};
 
 use super::format::{self, Format};
 use super::input::{Input, Line};
 use super::report;
 use super::scan::{Found, Scanner};
-use super::table::{self, Heading};
+use super::table::{self, Cell, Heading};
 use crate::failure::{Failure, Result};
 
 /// Why the shell does not go on.
@@ -72,10 +72,10 @@ impl Place<'_> {
 
 impl Shell {
     pub(crate) fn new(db: &Database, user: &str, format: Format, is_interactive: bool) -> Result<Self> {
-        let mut connection = db.connect_as(user);
+        let connection = db.connect_as(user);
         let interrupted = Arc::new(AtomicBool::new(false));
         let idle = Arc::new(AtomicBool::new(false));
-        let flags = [connection.session().cancel_flag(), Arc::clone(&interrupted)];
+        let flags = [connection.cancel_handle().flag(), Arc::clone(&interrupted)];
         let register = || -> io::Result<()> {
             if !is_interactive {
                 signal_hook::flag::register_conditional_default(signal_hook::consts::SIGINT, Arc::clone(&idle))?;
@@ -86,7 +86,7 @@ impl Shell {
             Ok(())
         };
         register().map_err(Failure::Output)?;
-        let path = db.storage().path();
+        let path = db.path();
         let name = path.file_name().map_or("colibri".to_owned(), |name| name.to_string_lossy().into_owned());
         Ok(Self {
             connection,
@@ -240,10 +240,23 @@ impl Shell {
 
     /// All values that a query gives.
     fn texts(&mut self, statement: &str) -> colibri::sql::Result<Vec<String>> {
-        let session = self.connection.session();
-        let answers = session.run(statement)?;
-        let rows = answers.iter().flat_map(|answer| answer.text_rows(session));
-        Ok(rows.flatten().flatten().collect())
+        let prepared = self.connection.prepare(statement)?;
+        self.connection.start(&prepared, ())?;
+        let mut texts = Vec::new();
+        while let Next::Rows(block) = self.connection.next_block()? {
+            texts.extend(self.cells(&block).into_iter().flatten().flatten());
+        }
+        Ok(texts)
+    }
+
+    /// Values as texts.
+    fn cells(&self, block: &RowBlock) -> Vec<Vec<Cell>> {
+        let cell = |row, column| {
+            let mut text = Vec::new();
+            let is_there = block.write_text(row, column, &self.connection, &mut text);
+            is_there.then(|| String::from_utf8_lossy(&text).into_owned())
+        };
+        (0..block.len()).map(|row| (0..block.columns().len()).map(|column| cell(row, column)).collect()).collect()
     }
 
     /// Runs a statement and prints what it gives.
@@ -254,7 +267,7 @@ impl Shell {
         self.heed_interrupt(is_interactive)?;
         let begun = Instant::now();
         let ran = self.print_statement(statement);
-        let notices = self.connection.session().take_notices();
+        let notices = self.connection.take_notices();
         if !notices.is_empty() {
             self.out.flush()?;
         }
@@ -318,42 +331,48 @@ impl Shell {
     }
 
     fn print_statement(&mut self, statement: &str) -> std::result::Result<(), Trouble> {
-        let session = self.connection.session();
-        let prepared = session.prepare(statement, &[])?;
-        let mut cursor = session.open_cursor(&prepared, Vec::new())?;
-        let mut rows = Rows::default();
-        let mut printed = 0;
+        let prepared = self.connection.prepare(statement)?;
+        self.connection.start(&prepared, ())?;
+        let (mut kept, mut printed, mut columns) = (Vec::new(), 0, None);
         loop {
-            let fetched = self.connection.session().fetch(&mut cursor, &mut rows);
+            let next = self.connection.next_block()?;
+            let (block, tag) = match &next {
+                Next::Rows(block) => (Some(block), None),
+                Next::End(tag) => (None, Some(tag)),
+            };
+            let cells = block.map_or(Vec::new(), |block| self.cells(block));
+            if let Some(block) = block {
+                columns.get_or_insert_with(|| block.columns().to_vec());
+            }
             // What a program reads goes out as it comes; columns are as wide as the widest row.
-            if self.format != Format::Table && prepared.columns().is_some() {
-                let written = self.print_piece(&prepared, &mut rows, &mut printed, matches!(fetched, Ok(Some(_))));
-                if let (Err(error), Ok(_)) = (written, &fetched) {
-                    self.connection.session().close_cursor(&mut cursor)?;
+            if self.format == Format::Table {
+                kept.extend(cells);
+            } else if prepared.gives_rows() {
+                let columns = columns.as_deref().unwrap_or(prepared.columns());
+                if let Err(error) = self.print_piece(columns, &cells, &mut printed, tag.is_some()) {
+                    self.connection.stop()?;
                     return Err(error.into());
                 }
             }
-            if let Some(tag) = fetched? {
-                return Ok(self.print_end(&prepared, rows, &tag)?);
+            if let Some(tag) = tag {
+                let columns = columns.as_deref().unwrap_or(prepared.columns());
+                return Ok(self.print_end(&prepared, columns, &kept, tag)?);
             }
         }
     }
 
     fn print_piece(
         &mut self,
-        prepared: &Prepared,
-        rows: &mut Rows,
+        columns: &[Column],
+        cells: &[Vec<Cell>],
         printed: &mut usize,
         is_end: bool,
     ) -> io::Result<()> {
-        let columns = &*self.connection.session().columns_now(prepared).unwrap_or_default();
-        let answer = Answer { columns: columns.to_vec(), rows: std::mem::take(rows), tag: String::new().into() };
-        let cells = answer.text_rows(self.connection.session());
         let out = &mut self.out;
         if self.format == Format::Csv && *printed == 0 && (is_end || !cells.is_empty()) {
             format::csv_header(columns, out)?;
         }
-        for row in &cells {
+        for row in cells {
             match self.format {
                 Format::Csv => format::csv_row(row, out)?,
                 _ => {
@@ -369,23 +388,27 @@ impl Shell {
         Ok(())
     }
 
-    fn print_end(&mut self, prepared: &Prepared, rows: Rows, tag: &str) -> io::Result<()> {
+    fn print_end(
+        &mut self,
+        prepared: &Statement,
+        columns: &[Column],
+        cells: &[Vec<Cell>],
+        tag: &str,
+    ) -> io::Result<()> {
         if self.format != Format::Table {
             return Ok(());
         }
-        let Some(columns) = self.connection.session().columns_now(prepared) else {
+        if !prepared.gives_rows() {
             return if tag.is_empty() { Ok(()) } else { writeln!(self.out, "{tag}") };
-        };
+        }
         let headings: Vec<Heading> = columns
             .iter()
-            .map(|column| Heading { name: column.name.to_string(), to_the_right: is_number(column.ty.ty) })
+            .map(|column| Heading { name: column.name().to_owned(), to_the_right: is_number(column) })
             .collect();
-        let answer = Answer { columns: columns.to_vec(), rows, tag: String::new().into() };
-        let cells = answer.text_rows(self.connection.session());
         if self.expanded {
-            table::print_expanded(&headings, &cells, &mut self.out)?;
+            table::print_expanded(&headings, cells, &mut self.out)?;
         } else {
-            table::print(None, &headings, &cells, &mut self.out)?;
+            table::print(None, &headings, cells, &mut self.out)?;
         }
         // A query's rows are its answer; what changed something says how much.
         if !tag.starts_with("SELECT") && !tag.starts_with("SHOW") && !tag.starts_with("EXPLAIN") {
@@ -395,8 +418,8 @@ impl Shell {
     }
 }
 
-fn is_number(ty: colibri::sql::engine::Type) -> bool {
-    ty.category() == colibri::sql::engine::Category::Number
+fn is_number(column: &Column) -> bool {
+    Type::from_oid(column.type_oid()).is_some_and(|ty| ty.category() == Category::Number)
 }
 
 /// Why a statement's answer is not there.

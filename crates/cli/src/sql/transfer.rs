@@ -4,8 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::time::Instant;
 
-use colibri::sql::Error;
-use colibri::sql::engine::{Copy, CopyFrom, rows_of_tag};
+use colibri::sql::{CopyDirection, Error};
 
 use super::commands::unquoted;
 use super::format::Format;
@@ -97,53 +96,60 @@ impl Shell {
             End::File(path) => Some(path.clone()),
             End::Here => None,
         };
-        let copy = self.connection.session().copy(statement);
+        let copy = self.connection.start_copy(statement);
         if copy.is_err() && file.is_none() && !input.is_interactive() && takes_lines(statement) {
             // They are rows, and not statements, whatever is wrong with the COPY before them.
             take_lines(input, next_line, &mut |_| Ok(()))?;
         }
-        match copy? {
-            Copy::From(mut copy) => {
-                let sent = match file {
-                    Some(path) => self.send_file(&mut copy, &path),
-                    None => self.send_lines(&mut copy, input, next_line),
-                };
-                if let Err(problem) = sent {
-                    self.connection.session().copy_cancel(&mut copy);
-                    return Err(problem);
-                }
-                Ok((rows_of_tag(&self.connection.session().copy_end(&mut copy)?), true))
+        if copy? == CopyDirection::In {
+            let sent = match file {
+                Some(path) => self.send_file(&path),
+                None => self.send_lines(input, next_line),
+            };
+            if let Err(problem) = sent {
+                self.connection.copy_cancel()?;
+                return Err(problem);
             }
-            Copy::To(mut copy) => {
-                let (to_file, mut out): (bool, Box<dyn Write + '_>) = match &file {
-                    Some(path) => match File::create(path) {
-                        Ok(file) => (true, Box::new(BufWriter::with_capacity(PIECE_BYTES, file))),
-                        Err(error) => {
-                            self.connection.session().abandon_copy(&mut copy)?;
-                            return Err(Problem::File(format!("{path}: {error}")));
-                        }
-                    },
-                    None => (false, Box::new(&mut self.out)),
-                };
-                let mut failed = None;
-                let driven = self.connection.session().copy_drive(&mut copy, &mut |bytes| {
-                    out.write_all(bytes).map_err(|error| {
-                        let told = Error::internal("could not write");
-                        failed = Some(error);
-                        told
-                    })
-                });
-                let failed = failed.or_else(|| out.flush().err());
-                match (failed, file) {
-                    (Some(error), Some(path)) => Err(Problem::File(format!("{path}: {error}"))),
-                    (Some(error), None) => Err(Problem::Output(error)),
-                    (None, _) => Ok((rows_of_tag(&driven?), to_file)),
+            return Ok((self.connection.copy_end()?, true));
+        }
+        match file {
+            None => self.receive(None),
+            Some(path) => match File::create(&path) {
+                Ok(out) => self.receive(Some((&path, BufWriter::with_capacity(PIECE_BYTES, out)))),
+                Err(error) => {
+                    self.connection.copy_cancel()?;
+                    Err(Problem::File(format!("{path}: {error}")))
                 }
+            },
+        }
+    }
+
+    /// Writes what a COPY gives to a file, or to standard output; how many rows, and whether that is
+    /// to be said.
+    fn receive(&mut self, mut file: Option<(&str, BufWriter<File>)>) -> Result<(u64, bool), Problem> {
+        let mut bytes = Vec::new();
+        loop {
+            let rows = self.connection.copy_next(&mut bytes)?;
+            let out: &mut dyn Write = match &mut file {
+                Some((_, out)) => out,
+                None => &mut self.out,
+            };
+            let written = out.write_all(&bytes).and_then(|()| if rows.is_some() { out.flush() } else { Ok(()) });
+            bytes.clear();
+            if let Err(error) = written {
+                self.connection.copy_cancel()?;
+                return Err(match &file {
+                    Some((path, _)) => Problem::File(format!("{path}: {error}")),
+                    None => Problem::Output(error),
+                });
+            }
+            if let Some(rows) = rows {
+                return Ok((rows, file.is_some()));
             }
         }
     }
 
-    fn send_file(&mut self, copy: &mut CopyFrom, path: &str) -> Result<(), Problem> {
+    fn send_file(&mut self, path: &str) -> Result<(), Problem> {
         let problem = |error: io::Error| Problem::File(format!("{path}: {error}"));
         let mut file = BufReader::with_capacity(PIECE_BYTES, File::open(path).map_err(problem)?);
         let mut piece = vec![0; PIECE_BYTES];
@@ -152,12 +158,12 @@ impl Shell {
             if count == 0 {
                 return Ok(());
             }
-            self.connection.session().copy_data(copy, &piece[..count])?;
+            self.connection.copy_send(&piece[..count])?;
         }
     }
 
     /// The lines that follow, up to one with `\.`.
-    fn send_lines(&mut self, copy: &mut CopyFrom, input: &mut dyn Input, next_line: &mut usize) -> Result<(), Problem> {
+    fn send_lines(&mut self, input: &mut dyn Input, next_line: &mut usize) -> Result<(), Problem> {
         if input.is_interactive() {
             writeln!(
                 self.out,
@@ -165,18 +171,18 @@ impl Shell {
             )?;
             self.out.flush()?;
         }
-        let session = self.connection.session();
+        let connection = &mut self.connection;
         let mut piece = Vec::new();
         take_lines(input, next_line, &mut |line| {
             piece.extend_from_slice(line.as_bytes());
             piece.push(b'\n');
             if piece.len() >= PIECE_BYTES {
-                session.copy_data(copy, &piece)?;
+                connection.copy_send(&piece)?;
                 piece.clear();
             }
             Ok(())
         })?;
-        Ok(session.copy_data(copy, &piece)?)
+        Ok(connection.copy_send(&piece)?)
     }
 }
 

@@ -15,11 +15,11 @@ use colibri_sql::{CompactString, Completion, InSql as _, Progress, Running, SqlS
 use colibri_txn::StoreWait;
 use parking_lot::Mutex;
 
-use super::connection::only_row;
+use super::connection::{Link, only_row};
 use super::row::{Block, Row};
 use super::transaction::{already_open, failed_inside};
 use super::value::{Params, bind};
-use super::{CancelHandle, Connection, Error, Result, Statement, ToStatement, TransactionOptions};
+use super::{CancelHandle, Connection, Error, Next, Result, Statement, ToStatement, TransactionOptions};
 
 /// Rows that a statement looks at before it lets others run.
 pub(super) const BUDGET_ROWS: i64 = 10_000;
@@ -70,7 +70,9 @@ struct AtWork<'c> {
 impl Drop for AtWork<'_> {
     fn drop(&mut self) {
         // This has no effect on a statement that has ended.
-        drop(self.connection.session.abandon(&mut self.running));
+        if let Ok(session) = self.connection.session() {
+            drop(session.abandon(&mut self.running));
+        }
     }
 }
 
@@ -78,7 +80,7 @@ impl AtWork<'_> {
     /// Waits for what comes next: rows, or the end.
     async fn advance(&mut self, rows: &mut colibri_sql::Rows) -> Result<Option<CompactString>> {
         loop {
-            match self.connection.session.step(&mut self.running, rows, BUDGET_ROWS)? {
+            match self.connection.session()?.step(&mut self.running, rows, BUDGET_ROWS)? {
                 Progress::Rows => return Ok(None),
                 Progress::Yield => let_others_run().await,
                 Progress::Wait(wait) => unless_canceled(&self.connection.cancel_handle(), wait).await?,
@@ -89,11 +91,44 @@ impl AtWork<'_> {
                 Progress::Done(Completion { tag, ticket }) => {
                     if let Some(mut ticket) = ticket {
                         Pin::new(&mut ticket).await.in_sql()?;
-                        self.connection.session.wait_durable(ticket)?;
+                        self.connection.session()?.wait_durable(ticket)?;
                     }
                     return Ok(Some(tag));
                 }
             }
+        }
+    }
+}
+
+/// A statement in another process, which is ended if it is dropped.
+struct AtWorkThere<'c>(&'c mut Connection);
+
+impl Drop for AtWorkThere<'_> {
+    fn drop(&mut self) {
+        // This has no effect on a statement that has ended.
+        _ = self.0.stop();
+    }
+}
+
+async fn drive_there(
+    connection: &mut Connection,
+    statement: impl ToStatement,
+    params: impl Params,
+    mut take: impl FnMut(Row) -> Result<()>,
+) -> Result<CompactString> {
+    connection.at_rest()?;
+    match statement.text() {
+        Some(sql) => connection.start_there(sql, &params, Arc::default())?,
+        None => {
+            let statement = statement.to_statement(connection)?;
+            connection.start(&statement, params)?;
+        }
+    }
+    let work = AtWorkThere(connection);
+    loop {
+        match poll_fn(|context| work.0.poll_next_block(context)).await? {
+            Next::End(tag) => return Ok(tag.into()),
+            Next::Rows(block) => (0..block.len()).filter_map(|row| block.row(row)).try_for_each(&mut take)?,
         }
     }
 }
@@ -220,18 +255,24 @@ impl AsyncConnection {
         params: impl Params,
         mut take: impl FnMut(Row) -> Result<()>,
     ) -> Result<CompactString> {
-        let statement = statement.to_statement(&mut self.connection)?;
-        let types = self.connection.session.current_types(statement.prepared.params())?;
-        let params = bind(&params, &types, self.connection.session.env())?;
-        let running = self.connection.session.start(&statement.prepared, params)?;
-        let mut work = AtWork { connection: &mut self.connection, running };
-        let mut columns = super::row::columns_of(&statement.prepared);
+        let connection = &mut self.connection;
+        if !matches!(connection.link, Link::Here(_)) {
+            return drive_there(connection, statement, params, take).await;
+        }
+        let statement = statement.to_statement(connection)?;
+        let session = connection.session()?;
+        let prepared = statement.prepared_on(session)?;
+        let types = session.current_types(prepared.params())?;
+        let params = bind(&params, &types, session.env())?;
+        let running = session.start(&prepared, params)?;
+        let mut work = AtWork { connection, running };
+        let mut columns = super::row::columns_of(&prepared);
         loop {
             let mut rows = colibri_sql::Rows::default();
             let advanced = work.advance(&mut rows).await;
             let tag = work.connection.noted(advanced)?;
             if !rows.is_empty() {
-                super::row::renew_columns(&mut columns, &work.connection.session);
+                super::row::renew_columns(&mut columns, work.connection.session()?);
                 let block = Arc::new(Block { columns: Arc::clone(&columns), rows });
                 (0..block.rows.len()).try_for_each(|index| take(Row::new(&block, index)))?;
             }

@@ -1,17 +1,20 @@
 //! Blocking connections: statements one after the other.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
-use colibri_sql::{CompactString, Copy, CopyFrom, Cursor, Prepared, Session, SqlState, TransactionState, rows_of_tag};
+use colibri_sql::catalog::Catalog;
+use colibri_sql::{Cursor, Engine, Env, Prepared, Session, SqlState, TransactionState, rows_of_tag};
 use parking_lot::Mutex;
 
+use super::copy::Copying;
 use super::database::Shared;
+use super::processes::{Guest, Place, Reply, Request};
 use super::row::{Block, Column, Row, columns_of, renew_columns};
+use super::running::one_at_a_time;
 use super::value::{Params, bind};
-use super::{Error, Result};
+use super::{Error, Next, Result};
 
 /// A session: one statement at a time. Dropping it ends it, and rolls an open transaction back.
 ///
@@ -28,32 +31,57 @@ use super::{Error, Result};
 /// # Ok::<(), colibri::sql::Error>(())
 /// ```
 pub struct Connection {
-    pub(crate) session: Session,
-    cancel: CancelHandle,
+    pub(super) link: Link,
+    pub(super) cancel: CancelHandle,
     /// Whether a statement of the current transaction had a conflict, so that another attempt may
     /// succeed.
     pub(crate) conflicted: bool,
     /// The statement of [`Connection::start`], until it ends.
     pub(super) started: Option<Box<super::running::Started>>,
-    _shared: Arc<Shared>,
+    /// The COPY that is open.
+    pub(super) copying: Option<Copying>,
+    /// Of a guest's session, which the owner ends, nothing.
+    shared: Option<Arc<Shared>>,
+}
+
+/// Where the session of a connection is.
+pub(super) enum Link {
+    /// In this process.
+    Here(Box<Session>),
+    /// In the process that has the database open.
+    There(Box<Guest>),
+    /// Nowhere: connecting has failed so.
+    Lost(Error),
 }
 
 /// A statement, ready to run again and again, on any connection to its database.
 #[derive(Clone)]
 pub struct Statement {
-    pub(crate) prepared: Arc<Prepared>,
-    columns: Arc<[Column]>,
+    form: Form,
+    pub(super) columns: Arc<[Column]>,
+    gives_rows: bool,
+}
+
+#[derive(Clone)]
+enum Form {
+    /// Planned in this process.
+    Here(Arc<Prepared>),
+    /// Known to the process that has the database open: the text, and the parameters' types.
+    There(Arc<(String, Vec<u32>)>),
 }
 
 impl Statement {
     fn new(prepared: Arc<Prepared>) -> Self {
-        Self { columns: columns_of(&prepared), prepared }
+        Self { columns: columns_of(&prepared), gives_rows: prepared.columns().is_some(), form: Form::Here(prepared) }
     }
 
     /// Its text.
     #[must_use]
     pub fn text(&self) -> &str {
-        self.prepared.text()
+        match &self.form {
+            Form::Here(prepared) => prepared.text(),
+            Form::There(known) => &known.0,
+        }
     }
 
     /// The columns of its rows; none if it gives no rows.
@@ -62,16 +90,36 @@ impl Statement {
         &self.columns
     }
 
+    /// Whether it gives rows, be it rows without columns.
+    #[must_use]
+    pub fn gives_rows(&self) -> bool {
+        self.gives_rows
+    }
+
     /// How many parameters it has.
     #[must_use]
     pub fn params(&self) -> usize {
-        self.prepared.params().len()
+        match &self.form {
+            Form::Here(prepared) => prepared.params().len(),
+            Form::There(known) => known.1.len(),
+        }
     }
 
     /// PostgreSQL's number of the type of a parameter, by its place from 0; `None` behind the last.
     #[must_use]
     pub fn param_oid(&self, place: usize) -> Option<u32> {
-        self.prepared.params().get(place).map(|ty| ty.oid())
+        match &self.form {
+            Form::Here(prepared) => prepared.params().get(place).map(|ty| ty.oid()),
+            Form::There(known) => known.1.get(place).copied(),
+        }
+    }
+
+    /// As a session of this process runs it.
+    pub(super) fn prepared_on(&self, session: &mut Session) -> Result<Arc<Prepared>> {
+        match &self.form {
+            Form::Here(prepared) => Ok(Arc::clone(prepared)),
+            Form::There(known) => session.prepare(&known.0, &[]),
+        }
     }
 }
 
@@ -88,11 +136,22 @@ pub trait ToStatement {
     /// # Errors
     /// Those of preparing it.
     fn to_statement(&self, connection: &mut Connection) -> Result<Statement>;
+
+    /// The statement's text, if that is at hand: it is sent to another process without being
+    /// prepared first.
+    #[doc(hidden)]
+    fn text(&self) -> Option<&str> {
+        None
+    }
 }
 
 impl ToStatement for str {
     fn to_statement(&self, connection: &mut Connection) -> Result<Statement> {
         connection.prepare(self)
+    }
+
+    fn text(&self) -> Option<&str> {
+        Some(self)
     }
 }
 
@@ -100,17 +159,29 @@ impl ToStatement for String {
     fn to_statement(&self, connection: &mut Connection) -> Result<Statement> {
         connection.prepare(self)
     }
+
+    fn text(&self) -> Option<&str> {
+        Some(self)
+    }
 }
 
 impl ToStatement for Statement {
     fn to_statement(&self, _connection: &mut Connection) -> Result<Statement> {
         Ok(self.clone())
     }
+
+    fn text(&self) -> Option<&str> {
+        Some(Self::text(self))
+    }
 }
 
 impl<S: ToStatement + ?Sized> ToStatement for &S {
     fn to_statement(&self, connection: &mut Connection) -> Result<Statement> {
         (**self).to_statement(connection)
+    }
+
+    fn text(&self) -> Option<&str> {
+        (**self).text()
     }
 }
 
@@ -134,19 +205,31 @@ impl<S: ToStatement + ?Sized> ToStatement for &S {
 /// ```
 #[derive(Clone)]
 pub struct CancelHandle {
-    flag: Arc<AtomicBool>,
+    pub(super) flag: Arc<AtomicBool>,
     /// The waker of a future that waits for a lock.
     pub(crate) waker: Arc<Mutex<Option<Waker>>>,
+    /// The session in another process.
+    there: Option<Arc<Place>>,
 }
 
 impl CancelHandle {
     /// Ends the running statement with the error 57014. Without a running statement it has no
     /// effect.
     pub fn cancel(&self) {
+        if let Some(place) = &self.there {
+            return place.cancel();
+        }
         self.flag.store(true, Ordering::Relaxed);
         if let Some(waker) = self.waker.lock().take() {
             waker.wake();
         }
+    }
+
+    /// A flag that has the same effect within a tenth of a second once it is set, for handlers of
+    /// signals, which may do little else.
+    #[must_use]
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.flag)
     }
 
     pub(crate) fn is_canceled(&self) -> bool {
@@ -155,10 +238,93 @@ impl CancelHandle {
 }
 
 impl Connection {
-    pub(crate) fn new(shared: &Arc<Shared>, user: &str) -> Self {
-        let session = Session::new(&shared.engine, user);
-        let cancel = CancelHandle { flag: session.cancel_flag(), waker: Arc::default() };
-        Self { session, cancel, conflicted: false, started: None, _shared: Arc::clone(shared) }
+    /// A session of this process.
+    pub(super) fn here_for(engine: &Arc<Engine>, user: &str, shared: Option<Arc<Shared>>) -> Self {
+        let session = Session::new(engine, user);
+        let cancel = CancelHandle { flag: session.cancel_flag(), waker: Arc::default(), there: None };
+        Self::of(Link::Here(Box::new(session)), cancel, shared)
+    }
+
+    /// A session in another process.
+    pub(super) fn there_for(guest: Box<Guest>, shared: Arc<Shared>) -> Self {
+        let there = Some(Arc::clone(guest.place()));
+        let cancel = CancelHandle { flag: Arc::default(), waker: Arc::default(), there };
+        Self::of(Link::There(guest), cancel, Some(shared))
+    }
+
+    /// What every call of answers with an error.
+    pub(super) fn lost(error: Error, shared: Arc<Shared>) -> Self {
+        let cancel = CancelHandle { flag: Arc::default(), waker: Arc::default(), there: None };
+        Self::of(Link::Lost(error), cancel, Some(shared))
+    }
+
+    fn of(link: Link, cancel: CancelHandle, shared: Option<Arc<Shared>>) -> Self {
+        Self { link, cancel, conflicted: false, started: None, copying: None, shared }
+    }
+
+    /// Refuses to begin anything while the rows of a started statement are being read, or a COPY is
+    /// open.
+    pub(super) fn at_rest(&self) -> Result<()> {
+        match (&self.started, &self.copying) {
+            (None, None) => Ok(()),
+            (Some(_), _) => Err(one_at_a_time()),
+            (None, Some(_)) => Err(super::copy::copy_is_open()),
+        }
+    }
+
+    /// The session, if it is in this process.
+    pub(super) fn here(&self) -> Option<&Session> {
+        match &self.link {
+            Link::Here(session) => Some(session),
+            _ => None,
+        }
+    }
+
+    pub(super) fn env(&self) -> &Env {
+        static NONE: std::sync::LazyLock<Env> = std::sync::LazyLock::new(Env::default);
+        match &self.link {
+            Link::Here(session) => session.env(),
+            Link::There(guest) => guest.env(),
+            Link::Lost(_) => &NONE,
+        }
+    }
+
+    /// The session's number, which `pg_backend_pid` gives; 0 if connecting has failed.
+    #[must_use]
+    pub fn number(&self) -> i32 {
+        match &self.link {
+            Link::Here(session) => session.number(),
+            Link::There(guest) => guest.number,
+            Link::Lost(_) => 0,
+        }
+    }
+
+    /// The process that has the database open, by its number; `None` if it is this one.
+    #[must_use]
+    pub fn owner(&self) -> Option<u32> {
+        match &self.link {
+            Link::There(guest) => Some(guest.place().owner()),
+            _ => None,
+        }
+    }
+
+    /// Asks the process that has the database open.
+    pub(super) fn ask(&mut self, request: &Request<'_>) -> Result<Reply> {
+        let asked = match &mut self.link {
+            Link::There(guest) => guest.ask(request, &self.cancel.flag),
+            Link::Lost(error) => Err(error.clone()),
+            Link::Here(_) => Err(Error::internal("a session of this process is asked as one of another")),
+        };
+        self.noted(asked)
+    }
+
+    /// The error of an answer that does not belong to what was asked.
+    #[cold]
+    pub(super) fn confused(&mut self) -> Error {
+        match &mut self.link {
+            Link::There(guest) => guest.confused(),
+            _ => Error::internal("an answer without a question"),
+        }
     }
 
     /// Remembers whether an error is a conflict that another attempt of the transaction may avoid.
@@ -187,8 +353,16 @@ impl Connection {
     /// Syntax, names, types: all errors that can be found before a statement runs.
     pub fn prepare(&mut self, sql: &str) -> Result<Statement> {
         self.at_rest()?;
-        let prepared = self.session.prepare(sql, &[]);
-        self.noted(prepared).map(Statement::new)
+        if let Link::Here(session) = &mut self.link {
+            let prepared = session.prepare(sql, &[]);
+            return self.noted(prepared).map(Statement::new);
+        }
+        match self.ask(&Request::Prepare(sql))? {
+            Reply::Prepared { params, columns, gives_rows } => {
+                Ok(Statement { form: Form::There(Arc::new((sql.to_owned(), params))), columns, gives_rows })
+            }
+            _ => Err(self.confused()),
+        }
     }
 
     /// Runs a statement; gives the number of rows that it has inserted, changed, deleted or
@@ -200,6 +374,42 @@ impl Connection {
         let mut rows = self.query_iter(statement, params)?;
         while rows.next_block()? {}
         Ok(rows.affected())
+    }
+
+    /// Runs a statement once for each of these parameters; gives the rows that all of them have
+    /// inserted, changed, deleted or returned. Within a transaction this is the fast way to insert
+    /// many rows whose values are at hand; [`Connection::copy_in`] is faster for text.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().expect("a directory");
+    /// # let db = colibri::sql::Database::open(dir.path())?;
+    /// # let mut conn = db.connect();
+    /// conn.batch("CREATE TABLE birds (name text, grams float8)")?;
+    /// let birds = [("bee hummingbird", 1.95), ("giant hummingbird", 20.2)];
+    /// let inserted = conn.transaction(|tx| tx.execute_many("INSERT INTO birds VALUES ($1, $2)", &birds))?;
+    /// assert_eq!(inserted, 2);
+    /// # Ok::<(), colibri::sql::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The statement's, the first time that it fails. What was done before stays, unless a
+    /// transaction is open.
+    pub fn execute_many<P: Params>(&mut self, statement: impl ToStatement, rows: &[P]) -> Result<u64> {
+        self.at_rest()?;
+        if let Link::There(guest) = &mut self.link
+            && let Some(sql) = statement.text()
+        {
+            let done = guest.run_many(sql, rows, &self.cancel.flag);
+            return self.noted(done);
+        }
+        let statement = statement.to_statement(self)?;
+        let mut affected = 0;
+        for params in rows {
+            let mut rows = self.iterate(&statement, params)?;
+            while rows.next_block()? {}
+            affected += rows.affected();
+        }
+        Ok(affected)
     }
 
     /// Runs a statement; gives all its rows.
@@ -248,11 +458,35 @@ impl Connection {
     /// The statement's. Errors of later rows come with them.
     pub fn query_iter(&mut self, statement: impl ToStatement, params: impl Params) -> Result<Rows<'_>> {
         self.at_rest()?;
-        let Statement { prepared, columns } = statement.to_statement(self)?;
-        let types = self.session.current_types(prepared.params())?;
-        let params = bind(&params, &types, self.session.env())?;
-        let cursor = self.session.open_cursor(&prepared, params);
-        let cursor = self.noted(cursor)?;
+        if !matches!(self.link, Link::Here(_))
+            && let Some(sql) = statement.text()
+        {
+            self.start_there(sql, &params, Arc::default())?;
+            let columns = Arc::default();
+            let mut rows =
+                Rows { connection: self, cursor: None, columns, block: None, next: 0, tag: None, is_over: false };
+            rows.next_block()?;
+            return Ok(rows);
+        }
+        let statement = statement.to_statement(self)?;
+        self.iterate(&statement, &params)
+    }
+
+    fn iterate(&mut self, statement: &Statement, params: &impl Params) -> Result<Rows<'_>> {
+        let cursor = match &mut self.link {
+            Link::Here(session) => {
+                let prepared = statement.prepared_on(session)?;
+                let types = session.current_types(prepared.params())?;
+                let params = bind(params, &types, session.env())?;
+                let cursor = session.open_cursor(&prepared, params);
+                Some(self.noted(cursor)?)
+            }
+            _ => {
+                self.start_there(statement.text(), params, Arc::clone(&statement.columns))?;
+                None
+            }
+        };
+        let columns = Arc::clone(&statement.columns);
         let mut rows = Rows { connection: self, cursor, columns, block: None, next: 0, tag: None, is_over: false };
         // A statement that changes something does so now, whether or not its rows are taken.
         rows.next_block()?;
@@ -267,22 +501,38 @@ impl Connection {
     /// transaction.
     pub fn batch(&mut self, sql: &str) -> Result<()> {
         self.at_rest()?;
-        let done = self.session.run(sql);
-        self.noted(done).map(drop)
+        if let Link::Here(session) = &mut self.link {
+            let done = session.run(sql);
+            return self.noted(done).map(drop);
+        }
+        match self.ask(&Request::Batch(sql))? {
+            Reply::Done => Ok(()),
+            _ => Err(self.confused()),
+        }
     }
 
     /// Where the connection stands.
     #[must_use]
     pub fn transaction_state(&self) -> TransactionState {
-        self.session.state()
+        match &self.link {
+            Link::Here(session) => session.state(),
+            Link::There(guest) => guest.state(),
+            Link::Lost(_) => TransactionState::Idle,
+        }
     }
 
     /// A setting's value, as SHOW gives it.
     ///
     /// # Errors
     /// 42704 if there is no such setting.
-    pub fn setting(&self, name: &str) -> Result<String> {
-        self.session.setting(name)
+    pub fn setting(&mut self, name: &str) -> Result<String> {
+        if let Link::Here(session) = &self.link {
+            return session.setting(name);
+        }
+        match self.ask(&Request::Setting(name))? {
+            Reply::Text(text) => Ok(text),
+            _ => Err(self.confused()),
+        }
     }
 
     /// A handle that cancels this connection's statements from another thread.
@@ -291,68 +541,40 @@ impl Connection {
         self.cancel.clone()
     }
 
-    /// The session underneath, for features that this interface lacks. It is not part of this
-    /// crate's promise of compatibility.
-    pub fn session(&mut self) -> &mut Session {
-        &mut self.session
-    }
-
-    /// Begins `COPY … FROM STDIN`: what is written to the result becomes rows.
-    ///
-    /// ```
-    /// use std::io::Write;
-    /// # let dir = tempfile::tempdir().expect("a directory");
-    /// # let db = colibri::sql::Database::open(dir.path())?;
-    /// # let mut conn = db.connect();
-    /// conn.batch("CREATE TABLE birds (name text, grams int)")?;
-    /// let mut copy = conn.copy_in("COPY birds FROM STDIN (FORMAT csv)")?;
-    /// copy.write_all(b"giant hummingbird,20\nbee hummingbird,2\n")?;
-    /// assert_eq!(copy.finish()?, 2);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// The catalogue as the connection's next statement sees it; from another process, what is
+    /// committed. It is not part of this crate's promise of compatibility.
     ///
     /// # Errors
-    /// Those of a statement.
-    pub fn copy_in(&mut self, sql: &str) -> Result<CopyIn<'_>> {
-        self.at_rest()?;
-        let copy = self.session.copy(sql);
-        match self.noted(copy)? {
-            Copy::From(copy) => Ok(CopyIn { connection: self, copy }),
-            Copy::To(mut copy) => {
-                self.session.abandon_copy(&mut copy)?;
-                Err(Error::new(SqlState::SYNTAX_ERROR, "COPY FROM was expected, and this is COPY TO"))
+    /// 25P02 in a failed transaction; those of reading the files.
+    pub fn catalog(&mut self) -> Result<Catalog> {
+        match &mut self.link {
+            Link::Here(session) => {
+                // A statement that does nothing, so that the session sees the newest catalogue.
+                let prepared = session.prepare("SELECT 1", &[])?;
+                session.execute(&prepared, Vec::new())?;
+                Ok(session.catalog().clone())
             }
+            Link::There(_) => match &self.shared {
+                Some(shared) => shared.catalog(),
+                None => Err(Error::internal("a connection without a database")),
+            },
+            Link::Lost(error) => Err(error.clone()),
         }
     }
 
-    /// Runs `COPY … TO STDOUT`, and writes to `out`; gives the number of rows.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().expect("a directory");
-    /// # let db = colibri::sql::Database::open(dir.path())?;
-    /// let mut out = Vec::new();
-    /// db.connect().copy_out("COPY (VALUES (1, 'a,b'), (2, NULL)) TO STDOUT (FORMAT csv)", &mut out)?;
-    /// assert_eq!(String::from_utf8_lossy(&out), "1,\"a,b\"\n2,\n");
-    /// # Ok::<(), colibri::sql::Error>(())
-    /// ```
+    /// The session underneath, for features that this interface lacks. It is not part of this
+    /// crate's promise of compatibility.
     ///
     /// # Errors
-    /// Those of the query; 58030 with the error of `out`.
-    pub fn copy_out(&mut self, sql: &str, out: &mut dyn io::Write) -> Result<u64> {
-        self.at_rest()?;
-        let copy = self.session.copy(sql);
-        match self.noted(copy)? {
-            Copy::To(mut copy) => {
-                let tag = self.session.copy_drive(&mut copy, &mut |bytes| {
-                    out.write_all(bytes)
-                        .map_err(|error| Error::new(SqlState::IO_ERROR, format!("could not write COPY data: {error}")))
-                });
-                self.noted(tag).map(|tag| rows_of_tag(&tag))
+    /// 0A000 if another process has the database open: the session is there.
+    pub fn session(&mut self) -> Result<&mut Session> {
+        match &mut self.link {
+            Link::Here(session) => Ok(session),
+            Link::There(guest) => {
+                let owner = guest.place().owner();
+                Err(Error::unsupported(format_args!("this on a database that another process, {owner}, has open")))
             }
-            Copy::From(mut copy) => {
-                self.session.copy_cancel(&mut copy);
-                Err(Error::new(SqlState::SYNTAX_ERROR, "COPY TO was expected, and this is COPY FROM"))
-            }
+            Link::Lost(error) => Err(error.clone()),
         }
     }
 }
@@ -360,8 +582,8 @@ impl Connection {
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Connection")
-            .field("number", &self.session.number())
-            .field("state", &self.session.state())
+            .field("number", &self.number())
+            .field("state", &self.transaction_state())
             .finish_non_exhaustive()
     }
 }
@@ -377,12 +599,14 @@ pub(crate) fn only_row(mut rows: Vec<Row>) -> Result<Option<Row>> {
 /// stay.
 pub struct Rows<'c> {
     connection: &'c mut Connection,
-    cursor: Cursor,
+    /// `None`: the rows are those of the statement that the connection has started in another
+    /// process.
+    cursor: Option<Cursor>,
     columns: Arc<[Column]>,
     block: Option<Arc<Block>>,
     /// The place of the next row in the block.
     next: usize,
-    tag: Option<CompactString>,
+    tag: Option<String>,
     is_over: bool,
 }
 
@@ -412,12 +636,15 @@ impl Rows<'_> {
         if self.is_over {
             return Ok(false);
         }
+        let (Some(cursor), Link::Here(session)) = (&mut self.cursor, &mut self.connection.link) else {
+            return self.next_block_there();
+        };
         let mut rows = colibri_sql::Rows::default();
-        let fetched = self.connection.session.fetch(&mut self.cursor, &mut rows);
+        let fetched = session.fetch(cursor, &mut rows);
         match self.connection.noted(fetched) {
             Ok(tag) => {
                 self.is_over = tag.is_some();
-                self.tag = tag;
+                self.tag = tag.map(Into::into);
             }
             Err(error) => {
                 self.is_over = true;
@@ -427,9 +654,28 @@ impl Rows<'_> {
         if rows.is_empty() {
             return Ok(!self.is_over);
         }
-        renew_columns(&mut self.columns, &self.connection.session);
+        if let Link::Here(session) = &self.connection.link {
+            renew_columns(&mut self.columns, session);
+        }
         self.block = Some(Arc::new(Block { columns: Arc::clone(&self.columns), rows }));
         Ok(true)
+    }
+
+    fn next_block_there(&mut self) -> Result<bool> {
+        // Without a context this waits.
+        let Poll::Ready(next) = self.connection.next_there(None) else { return Ok(true) };
+        let (next, columns) = next.inspect_err(|_| self.is_over = true)?;
+        if let Some(columns) = columns {
+            self.columns = columns;
+        }
+        match next {
+            Next::Rows(block) => self.block = Some(block.block),
+            Next::End(tag) => {
+                self.tag = Some(tag);
+                self.is_over = true;
+            }
+        }
+        Ok(!self.is_over)
     }
 }
 
@@ -456,52 +702,10 @@ impl Drop for Rows<'_> {
     fn drop(&mut self) {
         if !self.is_over {
             // An error cannot be returned here; the next statement reports it.
-            _ = self.connection.session.close_cursor(&mut self.cursor);
+            _ = match (&mut self.cursor, &mut self.connection.link) {
+                (Some(cursor), Link::Here(session)) => session.close_cursor(cursor),
+                _ => self.connection.stop(),
+            };
         }
-    }
-}
-
-/// A running `COPY … FROM STDIN`: write the data, then call [`CopyIn::finish`]. Dropping it without
-/// that rolls it back.
-pub struct CopyIn<'c> {
-    connection: &'c mut Connection,
-    copy: CopyFrom,
-}
-
-impl CopyIn<'_> {
-    /// Takes a piece of the data.
-    ///
-    /// # Errors
-    /// The data are malformed, or a row cannot be inserted. The COPY has ended then.
-    pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        let sent = self.connection.session.copy_data(&mut self.copy, bytes);
-        self.connection.noted(sent)
-    }
-
-    /// Ends the data; gives the number of rows.
-    ///
-    /// # Errors
-    /// As [`CopyIn::send`], and those of a commit.
-    pub fn finish(mut self) -> Result<u64> {
-        let tag = self.connection.session.copy_end(&mut self.copy);
-        self.connection.noted(tag).map(|tag| rows_of_tag(&tag))
-    }
-}
-
-impl io::Write for CopyIn<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.send(bytes).map_err(io::Error::other)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Drop for CopyIn<'_> {
-    fn drop(&mut self) {
-        // After its end this does nothing.
-        self.connection.session.copy_cancel(&mut self.copy);
     }
 }

@@ -1,8 +1,8 @@
 //! SQL in process: PostgreSQL's dialect, serializable transactions, no server.
 //!
-//! A [`Database`] is a directory, opened by one process at a time; a [`Connection`] runs statements
-//! one after the other, and there may be as many connections as there are threads, or
-//! [`AsyncConnection`]s as there are tasks.
+//! A [`Database`] is a directory, which several processes may have open: the first runs the
+//! statements of all. A [`Connection`] runs statements one after the other, and there may be as many
+//! connections as there are threads, or [`AsyncConnection`]s as there are tasks.
 //!
 //! ```
 //! # let dir = tempfile::tempdir().expect("a directory");
@@ -25,11 +25,11 @@
 //! | run a statement | [`Connection::execute`], [`Connection::query`], [`Connection::query_row`], [`Connection::query_opt`] |
 //! | take rows one by one | [`Connection::query_iter`] |
 //! | run several, or one that nothing is asked of | [`Connection::batch`] |
-//! | run one many times | [`Connection::prepare`] |
+//! | run one many times | [`Connection::prepare`], [`Connection::execute_many`] |
 //! | change several things or none | [`Connection::transaction`] |
 //! | read and write files of rows | [`Connection::copy_in`], [`Connection::copy_out`] |
 //! | hear of what others do | [`Connection::notifications`], [`Connection::wait_for_notifications`] |
-//! | take rows where nothing can be borrowed | [`Connection::start`], [`Connection::next_block`], [`Connection::poll_next_block`] |
+//! | take rows where nothing can be borrowed | [`Connection::start`], [`Connection::next_block`], [`Connection::poll_next_block`]; for COPY [`Connection::start_copy`] |
 //! | end a statement from elsewhere | [`Connection::cancel_handle`] |
 //! | wait without a thread | [`Database::connect_async`] |
 //!
@@ -40,8 +40,10 @@
 pub mod arrow;
 mod asynchronous;
 mod connection;
+mod copy;
 mod database;
 mod notifications;
+mod processes;
 mod row;
 mod running;
 mod time;
@@ -53,7 +55,8 @@ pub use colibri_sql::{
 };
 
 pub use asynchronous::AsyncConnection;
-pub use connection::{CancelHandle, Connection, CopyIn, Rows, Statement, ToStatement};
+pub use connection::{CancelHandle, Connection, Rows, Statement, ToStatement};
+pub use copy::{CopyDirection, CopyIn};
 pub use database::Database;
 pub use row::{Column, ColumnIndex, Row};
 pub use running::{Next, RowBlock, rows_affected};

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use colibri_sql::{Notice, Notification, TransactionState};
 use parking_lot::{Condvar, Mutex};
 
+use super::connection::Link;
+use super::processes::{Reply, Request};
 use super::{Connection, Result};
 
 impl Connection {
@@ -27,12 +29,18 @@ impl Connection {
     /// # Errors
     /// 40003 if the flush of the commit that has notified fails.
     pub fn notifications(&mut self) -> Result<Vec<Arc<Notification>>> {
-        if self.session.state() != TransactionState::Idle || self.is_running() {
+        if self.transaction_state() != TransactionState::Idle || self.at_rest().is_err() {
             return Ok(Vec::new());
         }
-        let arrived = self.session.take_notifications();
+        let Link::Here(session) = &mut self.link else {
+            return match self.ask(&Request::Notifications)? {
+                Reply::Notifications(told) => Ok(told),
+                _ => Err(self.confused()),
+            };
+        };
+        let arrived = session.take_notifications();
         if let Some(ticket) = arrived.ticket {
-            self.session.wait_durable(ticket)?;
+            session.wait_durable(ticket)?;
         }
         Ok(arrived.notifications)
     }
@@ -52,7 +60,7 @@ impl Connection {
         let until = Instant::now() + patience;
         loop {
             let told = self.notifications()?;
-            if !told.is_empty() || self.session.state() != TransactionState::Idle || self.is_running() {
+            if !told.is_empty() || self.transaction_state() != TransactionState::Idle || self.is_running() {
                 return Ok(told);
             }
             let mut has_rung = signal.0.lock();
@@ -69,12 +77,20 @@ impl Connection {
     /// Sets what is called when a notification arrives after all were taken. It is called on
     /// another connection's thread, and must not wait.
     pub fn on_notification(&mut self, hook: impl Fn() + Send + Sync + 'static) {
-        self.session.set_notification_hook(Arc::new(hook));
+        match &mut self.link {
+            Link::Here(session) => session.set_notification_hook(Arc::new(hook)),
+            Link::There(guest) => guest.on_notification(Arc::new(hook)),
+            Link::Lost(_) => {}
+        }
     }
 
     /// Takes the notices of statements since the last call: messages that are no errors, such as
     /// those of `RAISE NOTICE` and of `DROP TABLE IF EXISTS`.
     pub fn take_notices(&mut self) -> Vec<Notice> {
-        self.session.take_notices()
+        match &mut self.link {
+            Link::Here(session) => session.take_notices(),
+            Link::There(guest) => guest.take_notices(),
+            Link::Lost(_) => Vec::new(),
+        }
     }
 }

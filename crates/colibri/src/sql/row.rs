@@ -14,6 +14,8 @@ use super::{Error, Result};
 pub struct Column {
     name: String,
     type_name: String,
+    oid: u32,
+    /// Its values' type as they are in this process.
     pub(crate) column: ResultColumn,
 }
 
@@ -33,7 +35,12 @@ impl Column {
     /// PostgreSQL's number of its type.
     #[must_use]
     pub fn type_oid(&self) -> u32 {
-        self.column.ty.ty.oid()
+        self.oid
+    }
+
+    /// One of rows that come from another process.
+    pub(super) fn of_other_process(name: &str, type_name: &str, oid: u32, column: ResultColumn) -> Self {
+        Self { name: name.to_owned(), type_name: type_name.to_owned(), oid, column }
     }
 }
 
@@ -52,7 +59,12 @@ pub(crate) fn renew_columns(columns: &mut Arc<[Column]>, session: &Session) {
 }
 
 fn column(column: &ResultColumn) -> Column {
-    Column { name: column.name.to_string(), type_name: column.ty.to_string(), column: column.clone() }
+    Column {
+        name: column.name.to_string(),
+        type_name: column.ty.to_string(),
+        oid: column.ty.ty.oid(),
+        column: column.clone(),
+    }
 }
 
 /// Rows that came together.

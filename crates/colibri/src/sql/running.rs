@@ -15,6 +15,8 @@ use colibri_sql::{
 use colibri_txn::CommitTicket;
 
 use super::asynchronous::{Alarm, BUDGET_ROWS};
+use super::connection::Link;
+use super::processes::{Reply, Run};
 use super::row::{Block, Column, Row, columns_of, renew_columns};
 use super::value::{Params, Value, bind};
 use super::{Connection, Error, Result, Statement};
@@ -35,6 +37,8 @@ enum Work {
     New(Running),
     Blocking(Cursor),
     Polled(Running, Option<Awaited>),
+    /// It runs in another process.
+    There(Run),
 }
 
 struct Awaited {
@@ -43,6 +47,9 @@ struct Awaited {
     /// The statement is done, and may be told of when the wait is over.
     done: Option<(CompactString, CommitTicket)>,
 }
+
+/// What a statement in another process gives next, with its columns if these were told.
+type NextThere = (Next, Option<Arc<[Column]>>);
 
 /// What a running statement gives next.
 #[derive(Debug, Clone)]
@@ -62,7 +69,7 @@ pub fn rows_affected(tag: &str) -> u64 {
 /// Rows that came together. Clones share them; they may be read by any thread.
 #[derive(Clone)]
 pub struct RowBlock {
-    block: Arc<Block>,
+    pub(super) block: Arc<Block>,
     /// The first row of the engine's block that is one of this.
     from: usize,
 }
@@ -109,7 +116,7 @@ impl RowBlock {
     /// (`DateStyle`, `TimeZone` and others) have it. `false`, and nothing is appended, if it is
     /// NULL or there is no such value.
     pub fn write_text(&self, row: usize, column: usize, connection: &Connection, out: &mut Vec<u8>) -> bool {
-        self.write_in(row, column, connection.session.env(), out)
+        self.write_in(row, column, connection.env(), out)
     }
 
     pub(crate) fn write_in(&self, row: usize, column: usize, env: &Env, out: &mut Vec<u8>) -> bool {
@@ -117,6 +124,12 @@ impl RowBlock {
         let ty = self.block.columns[column].column.ty;
         colibri_sql::wire::write(ty, colibri_sql::wire::Format::Text, datum, env, &mut String::new(), out);
         true
+    }
+
+    /// Appends the rows for another process.
+    pub(super) fn write_portable(&self, env: &Env, out: &mut Vec<u8>) -> Result<()> {
+        let types: Vec<_> = self.block.columns.iter().map(|column| column.column.ty).collect();
+        colibri_sql::portable::write_rows(&self.block.rows, self.from, &types, env, out)
     }
 
     pub(crate) fn datum(&self, row: usize, column: usize) -> Option<&Datum> {
@@ -130,17 +143,12 @@ impl std::fmt::Debug for RowBlock {
     }
 }
 
-fn one_at_a_time() -> Error {
+pub(super) fn one_at_a_time() -> Error {
     Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, "the rows of another statement of this connection are being read")
         .hint("Read its rows to the end, or stop it.")
 }
 
 impl Connection {
-    /// Refuses to begin anything while the rows of a started statement are being read.
-    pub(super) fn at_rest(&self) -> Result<()> {
-        if self.started.is_some() { Err(one_at_a_time()) } else { Ok(()) }
-    }
-
     /// Begins a statement, whose rows [`Connection::next_block`] gives. Nothing happens before the
     /// first call of that.
     ///
@@ -165,13 +173,62 @@ impl Connection {
     /// The parameters do not fit; 55000 if another statement was started and has not ended.
     pub fn start(&mut self, statement: &Statement, params: impl Params) -> Result<()> {
         self.at_rest()?;
-        let types = self.session.current_types(statement.prepared.params())?;
-        let params = bind(&params, &types, self.session.env())?;
-        let running = self.session.start(&statement.prepared, params);
+        let session = match &mut self.link {
+            Link::Here(session) => session,
+            Link::There(_) => return self.start_there(statement.text(), &params, Arc::clone(&statement.columns)),
+            Link::Lost(error) => return Err(error.clone()),
+        };
+        let prepared = statement.prepared_on(session)?;
+        let types = session.current_types(prepared.params())?;
+        let params = bind(&params, &types, session.env())?;
+        let running = session.start(&prepared, params);
         let running = self.noted(running)?;
-        let columns = columns_of(&statement.prepared);
+        let columns = columns_of(&prepared);
         self.started = Some(Box::new(Started { work: Work::New(running), columns, tag: None }));
         Ok(())
+    }
+
+    /// The same in the process that has the database open. The columns are those that are known.
+    pub(super) fn start_there(&mut self, sql: &str, params: &impl Params, columns: Arc<[Column]>) -> Result<()> {
+        let run = Run::new(sql, params)?;
+        self.started = Some(Box::new(Started { work: Work::There(run), columns, tag: None }));
+        Ok(())
+    }
+
+    /// Whether all rows of the started statement have been given, and its end comes next.
+    pub(super) fn has_ended(&self) -> bool {
+        self.started.as_ref().is_some_and(|started| started.tag.is_some())
+    }
+
+    /// What a statement in another process gives next, with its columns if these were told; polled
+    /// if there is a context.
+    pub(super) fn next_there(&mut self, context: Option<&Context<'_>>) -> Poll<Result<NextThere>> {
+        let Some(mut started) = self.started.take() else { return Poll::Ready(Err(nothing_started())) };
+        if let Some(tag) = started.tag {
+            return Poll::Ready(Ok((Next::End(tag.into()), None)));
+        }
+        let polled = match (&mut self.link, &mut started.work, context) {
+            (Link::There(guest), Work::There(run), None) => Poll::Ready(guest.next(run, &self.cancel.flag)),
+            (Link::There(guest), Work::There(run), Some(context)) => guest.poll_next(run, &self.cancel.flag, context),
+            _ => Poll::Ready(Err(nothing_started())),
+        };
+        let Poll::Ready(reply) = polled else {
+            self.started = Some(started);
+            return Poll::Pending;
+        };
+        Poll::Ready(match self.noted(reply)? {
+            Reply::End { columns, tag } => Ok((Next::End(tag), columns)),
+            Reply::Rows { columns, rows, tag } => {
+                if let Some(columns) = &columns {
+                    started.columns = Arc::clone(columns);
+                }
+                started.tag = tag.map(Into::into);
+                let block = Arc::new(Block { columns: Arc::clone(&started.columns), rows });
+                self.started = Some(started);
+                Ok((Next::Rows(RowBlock { block, from: 0 }), columns))
+            }
+            _ => Err(self.confused()),
+        })
     }
 
     /// Whether a started statement has not ended yet.
@@ -187,17 +244,21 @@ impl Connection {
     /// The statement's; 55000 if none was started.
     pub fn next_block(&mut self) -> Result<Next> {
         loop {
+            let Link::Here(session) = &mut self.link else {
+                let Poll::Ready(next) = self.next_there(None) else { continue };
+                return next.map(|(next, _)| next);
+            };
             let Some(mut started) = self.started.take() else { return Err(nothing_started()) };
             if let Some(tag) = started.tag {
                 return Ok(Next::End(tag.into()));
             }
             let mut rows = colibri_sql::Rows::default();
             started.work = match started.work {
-                Work::New(running) => Work::Blocking(self.session.cursor_of(running)),
+                Work::New(running) => Work::Blocking(session.cursor_of(running)),
                 other => other,
             };
             let fetched = match &mut started.work {
-                Work::Blocking(cursor) => self.session.fetch(cursor, &mut rows),
+                Work::Blocking(cursor) => session.fetch(cursor, &mut rows),
                 // It was polled before: go on as that does, and wait on this thread.
                 _ => {
                     self.started = Some(started);
@@ -221,6 +282,9 @@ impl Connection {
     /// As [`Connection::next_block`].
     pub fn poll_next_block(&mut self, context: &mut Context<'_>) -> Poll<Result<Next>> {
         loop {
+            let Link::Here(session) = &mut self.link else {
+                return self.next_there(Some(context)).map_ok(|(next, _)| next);
+            };
             let Some(mut started) = self.started.take() else { return Poll::Ready(Err(nothing_started())) };
             if let Some(tag) = started.tag {
                 return Poll::Ready(Ok(Next::End(tag.into())));
@@ -228,13 +292,14 @@ impl Connection {
             let (mut running, awaited) = match started.work {
                 Work::New(running) => (running, None),
                 Work::Polled(running, awaited) => (running, awaited),
-                Work::Blocking(cursor) => (self.session.running_of(cursor), None),
+                Work::Blocking(cursor) => (session.running_of(cursor), None),
+                Work::There(_) => return Poll::Ready(Err(nothing_started())),
             };
             if let Some(mut awaited) = awaited {
                 if awaited.is_cancelable {
-                    *self.cancel_handle().waker.lock() = Some(context.waker().clone());
-                    if self.cancel_handle().is_canceled() {
-                        self.session.fail(&mut running);
+                    *self.cancel.waker.lock() = Some(context.waker().clone());
+                    if self.cancel.is_canceled() {
+                        session.fail(&mut running);
                         return Poll::Ready(Err(canceled()));
                     }
                 }
@@ -245,19 +310,19 @@ impl Connection {
                         return Poll::Pending;
                     }
                     Poll::Ready(waited) => {
-                        self.noted(waited)?;
+                        waited.inspect_err(|error| self.conflicted |= error.is_retryable())?;
                         if let Some((tag, ticket)) = awaited.done {
                             // It is durable, so this only remembers the state.
-                            self.session.wait_durable(ticket)?;
+                            session.wait_durable(ticket)?;
                             return Poll::Ready(Ok(Next::End(tag.into())));
                         }
                     }
                 }
             }
             let mut rows = colibri_sql::Rows::default();
-            let stepped = self.session.step(&mut running, &mut rows, BUDGET_ROWS);
+            let stepped = session.step(&mut running, &mut rows, BUDGET_ROWS);
             let mut yields = false;
-            let awaited = match self.noted(stepped)? {
+            let awaited = match stepped.inspect_err(|error| self.conflicted |= error.is_retryable())? {
                 Progress::Rows => None,
                 Progress::Yield => {
                     yields = true;
@@ -278,7 +343,7 @@ impl Connection {
                     None
                 }
                 Progress::Done(Completion { tag, ticket: Some(ticket) }) if ticket.is_durable() => {
-                    self.session.wait_durable(ticket)?;
+                    session.wait_durable(ticket)?;
                     started.tag = Some(tag);
                     None
                 }
@@ -302,7 +367,9 @@ impl Connection {
     /// Puts a statement back that has given rows or none; gives the rows, if there are any.
     fn took(&mut self, mut started: Box<Started>, rows: colibri_sql::Rows) -> Option<Next> {
         let next = (!rows.is_empty()).then(|| {
-            renew_columns(&mut started.columns, &self.session);
+            if let Link::Here(session) = &self.link {
+                renew_columns(&mut started.columns, session);
+            }
             let block = Arc::new(Block { columns: Arc::clone(&started.columns), rows });
             Next::Rows(RowBlock { block, from: 0 })
         });
@@ -317,12 +384,17 @@ impl Connection {
     /// Those of the storage.
     pub fn stop(&mut self) -> Result<()> {
         let Some(started) = self.started.take() else { return Ok(()) };
-        match started.work {
-            Work::Blocking(mut cursor) => self.session.close_cursor(&mut cursor),
-            Work::New(mut running) | Work::Polled(mut running, _) => match self.session.abandon(&mut running)? {
-                Some(ticket) => self.session.wait_durable(ticket),
-                None => Ok(()),
-            },
+        let is_over = started.tag.is_some();
+        match (&mut self.link, started.work) {
+            (Link::Here(session), Work::Blocking(mut cursor)) => session.close_cursor(&mut cursor),
+            (Link::Here(session), Work::New(mut running) | Work::Polled(mut running, _)) => {
+                match session.abandon(&mut running)? {
+                    Some(ticket) => session.wait_durable(ticket),
+                    None => Ok(()),
+                }
+            }
+            (Link::There(guest), Work::There(run)) if !is_over => guest.stop(&run, &self.cancel.flag),
+            _ => Ok(()),
         }
     }
 }

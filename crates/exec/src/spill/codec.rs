@@ -1,4 +1,5 @@
-//! Values as bytes that say themselves what they are: rows of operators have no types.
+//! Values as bytes that say themselves what they are: rows of operators have no types. Temporary
+//! files and other processes of the same version get them.
 //!
 //! A byte for the kind, then as many bytes as the kind has: fixed ones little-endian, texts and
 //! byte strings behind their length (seven bits a byte, the lowest first), an array's values one by
@@ -46,7 +47,7 @@ const COPIED_PER_UNIT: usize = 64;
 
 #[cold]
 fn damaged() -> Error {
-    Error::new(SqlState::DATA_CORRUPTED, "a row of a temporary file is damaged")
+    Error::new(SqlState::DATA_CORRUPTED, "the bytes of a value are damaged")
 }
 
 fn put_length(mut length: usize, out: &mut Vec<u8>) {
@@ -58,7 +59,7 @@ fn put_length(mut length: usize, out: &mut Vec<u8>) {
 }
 
 /// Appends a value.
-pub(super) fn write(value: &Datum, out: &mut Vec<u8>) {
+pub fn write(value: &Datum, out: &mut Vec<u8>) {
     let mut put = |kind: u8, bytes: &[u8]| {
         out.push(kind);
         out.extend_from_slice(bytes);
@@ -152,8 +153,8 @@ fn write_row(row: &Row, out: &mut Vec<u8>) {
     }
 }
 
-/// What is left of a row's bytes.
-pub(super) struct Bytes<'b>(pub(super) &'b [u8]);
+/// What is left of the bytes of values.
+pub struct Bytes<'b>(pub &'b [u8]);
 
 impl<'b> Bytes<'b> {
     #[inline]
@@ -184,8 +185,11 @@ impl<'b> Bytes<'b> {
     }
 
     /// The next value.
+    ///
+    /// # Errors
+    /// XX001 if these are not bytes that [`write`] has written.
     #[inline]
-    pub(super) fn read(&mut self) -> Result<Datum> {
+    pub fn read(&mut self) -> Result<Datum> {
         let [kind] = self.take()?;
         Ok(match kind {
             NULL => Datum::Null,

@@ -41,6 +41,7 @@ use colibri_types::{Error, Result, SqlState, pulse};
 
 use super::memory::{Reservation, SessionMemory, Use};
 use super::scratch::ScratchFile;
+pub use codec::{Bytes as ValueBytes, write as write_value};
 pub(super) use hash_run::{HashCursor, HashRun};
 pub use kept::KeptRows;
 pub(super) use key_index::KeyIndex;

@@ -73,7 +73,8 @@ class Retryable(OperationalError):
 
 # Which class the codes of a class have.
 _CLASSES = {
-    "0A": NotSupportedError, "20": ProgrammingError, "21": ProgrammingError, "22": DataError, "23": IntegrityError,
+    "08": OperationalError, "0A": NotSupportedError, "20": ProgrammingError, "21": ProgrammingError,
+    "22": DataError, "23": IntegrityError,
     "24": InternalError, "25": InternalError, "26": ProgrammingError, "27": OperationalError, "28": OperationalError,
     "2B": InternalError, "2D": InternalError, "2F": OperationalError, "34": ProgrammingError, "38": OperationalError,
     "39": OperationalError, "3B": OperationalError, "3D": ProgrammingError, "3F": ProgrammingError,
@@ -83,6 +84,8 @@ _CLASSES = {
 }
 
 _CONDITIONS = {
+    "08006": "ConnectionFailure",
+    "08P01": "ProtocolViolation",
     "0A000": "FeatureNotSupported",
     "21000": "CardinalityViolation",
     "22000": "DataException",

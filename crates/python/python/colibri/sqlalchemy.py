@@ -102,7 +102,9 @@ class ColibriDialect(PGDialect):
         return [url.database or "colibri"], options
 
     def is_disconnect(self, e, connection, cursor):
-        return connection is not None and connection.closed
+        # The process that had the database open is gone; another connection opens it again.
+        is_lost = getattr(e, "sqlstate", None) in ("08006", "40003")
+        return is_lost or (connection is not None and connection.closed)
 
     def get_isolation_level_values(self, dbapi_connection):
         return ("AUTOCOMMIT", "SERIALIZABLE", "REPEATABLE READ", "READ COMMITTED", "READ UNCOMMITTED")

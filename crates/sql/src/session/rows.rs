@@ -39,6 +39,16 @@ impl PartialEq for Rows {
 }
 
 impl Rows {
+    /// Rows from their values side by side.
+    ///
+    /// # Panics
+    /// If these are not as many as `count` rows of `width` have.
+    #[must_use]
+    pub fn of_cells(width: usize, count: usize, cells: Vec<Datum>) -> Self {
+        assert_eq!(cells.len(), width * count, "{count} rows of {width}");
+        Self { cells, width, count }
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -60,7 +60,7 @@ impl Target for Colibri {
     fn connect<'a>(&'a self, statements: &'a [String]) -> Boxed<'a, Result<Session, Failure>> {
         Box::pin(async move {
             let mut connection = self.database.connect();
-            let session = connection.session();
+            let session = session_of(&mut connection)?;
             let prepare = |text: &String| session.prepare(text, &[]).map_err(|e| failure(&e).doing(text));
             let prepared = statements.iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
             Ok(Session::new(InProcess { connection, prepared, step: Step::Idle, rows: Rows::default(), copy: None }))
@@ -72,7 +72,8 @@ impl Target for Colibri {
     }
 
     fn counts(&self) -> Boxed<'_, Counts> {
-        let log_flushes = self.database.storage().stat().ok().map(|stat| stat.log_flushes);
+        let log_flushes =
+            self.database.storage().ok().and_then(|storage| storage.stat().ok()).map(|stat| stat.log_flushes);
         // Bytes are on the account of this process; without a log none of it is flushed for a
         // commit alone.
         Box::pin(async move { Counts { log_flushes, ..Counts::default() } })
@@ -99,6 +100,11 @@ struct InProcess {
 
 fn failure(error: &sql::Error) -> Failure {
     Failure::sql(error.state().0, error.to_string())
+}
+
+/// The session of a connection: what is measured is in this process.
+fn session_of(connection: &mut sql::Connection) -> Result<&mut sql::engine::Session, Failure> {
+    connection.session().map_err(|e| failure(&e))
 }
 
 /// A parameter as the statement wants it.
@@ -136,7 +142,7 @@ fn write(datum: &Datum, out: &mut AnswerWriter<'_>) {
 
 impl InProcess {
     fn start(&mut self, prepared: &Arc<Prepared>, params: Vec<Datum>) -> Result<(), Failure> {
-        let running = self.connection.session().start(prepared, params).map_err(|e| failure(&e))?;
+        let running = session_of(&mut self.connection)?.start(prepared, params).map_err(|e| failure(&e))?;
         self.step = Step::Running(running);
         Ok(())
     }
@@ -156,7 +162,7 @@ impl InProcess {
                     let told = ready!(Pin::new(ticket).poll(cx));
                     let Step::Telling(rows, ticket) = mem::replace(&mut self.step, Step::Idle) else { continue };
                     told.map_err(|e| failure(&in_sql(e)))?;
-                    self.connection.session().wait_durable(ticket).map_err(|e| failure(&e))?;
+                    session_of(&mut self.connection)?.wait_durable(ticket).map_err(|e| failure(&e))?;
                     out.affected(rows);
                 }
             }
@@ -167,7 +173,7 @@ impl InProcess {
     fn poll_running(&mut self, cx: &mut Context<'_>, out: &mut AnswerWriter<'_>) -> Poll<Result<(), Failure>> {
         // In its place: moving a statement would cost more than a step of a short one.
         while let Step::Running(running) = &mut self.step {
-            let progress = self.connection.session().step(running, &mut self.rows, BUDGET_ROWS);
+            let progress = session_of(&mut self.connection)?.step(running, &mut self.rows, BUDGET_ROWS);
             for row in self.rows.iter() {
                 row.iter().for_each(|datum| write(datum, out));
                 out.end_row(row.len());
@@ -252,7 +258,7 @@ impl Connection for InProcess {
 
     fn query<'a>(&'a mut self, sql: &'a str) -> Boxed<'a, Result<Table, Failure>> {
         Box::pin(async move {
-            let prepared = self.connection.session().prepare(sql, &[]).map_err(|e| failure(&e))?;
+            let prepared = session_of(&mut self.connection)?.prepare(sql, &[]).map_err(|e| failure(&e))?;
             self.start(&prepared, Vec::new())?;
             let mut batch = Batch::default();
             batch.begin_answer();
@@ -263,7 +269,7 @@ impl Connection for InProcess {
 
     fn copy_begin<'a>(&'a mut self, sql: &'a str) -> Boxed<'a, Result<(), Failure>> {
         Box::pin(async move {
-            match self.connection.session().copy(sql).map_err(|e| failure(&e))? {
+            match session_of(&mut self.connection)?.copy(sql).map_err(|e| failure(&e))? {
                 Copy::From(copy) => self.copy = Some(copy),
                 Copy::To(_) => return Err(Failure::answer("a COPY in the wrong direction")),
             }
@@ -276,7 +282,7 @@ impl Connection for InProcess {
             let Some(copy) = &mut self.copy else { return Err(Failure::answer("no COPY is under way")) };
             let mut bytes = bytes;
             while let Some(wait) =
-                self.connection.session().copy_push(copy, mem::take(&mut bytes)).map_err(|e| failure(&e))?
+                session_of(&mut self.connection)?.copy_push(copy, mem::take(&mut bytes)).map_err(|e| failure(&e))?
             {
                 match wait {
                     Awaited::Lock(lock) => lock.await,
@@ -291,7 +297,7 @@ impl Connection for InProcess {
         Box::pin(async move {
             let Some(mut copy) = self.copy.take() else { return Err(Failure::answer("no COPY is under way")) };
             loop {
-                match self.connection.session().copy_finish(&mut copy).map_err(|e| failure(&e))? {
+                match session_of(&mut self.connection)?.copy_finish(&mut copy).map_err(|e| failure(&e))? {
                     Progress::Wait(wait) => wait.await,
                     Progress::Fetch(wait) => wait.await,
                     Progress::Sleep(until) => colibri_runtime::sleep_until(until).await,
@@ -300,7 +306,7 @@ impl Connection for InProcess {
                     Progress::Done(Completion { tag, ticket }) => {
                         if let Some(mut ticket) = ticket {
                             Pin::new(&mut ticket).await.map_err(|e| failure(&in_sql(e)))?;
-                            self.connection.session().wait_durable(ticket).map_err(|e| failure(&e))?;
+                            session_of(&mut self.connection)?.wait_durable(ticket).map_err(|e| failure(&e))?;
                         }
                         return Ok(rows_of_tag(&tag));
                     }

@@ -56,7 +56,7 @@ pub fn stream(
     failed: impl Fn(&Error) + Send + 'static,
 ) -> ArrowArrayStream {
     let (schema, columns) = (build::schema(columns), Arc::<[Column]>::from(columns));
-    let env = connection.session.env().clone();
+    let env = connection.env().clone();
     let mut source = Some(next);
     let next_batch = move || {
         let Some(next) = &mut source else { return Ok(None) };
@@ -99,6 +99,6 @@ fn gathered(
 /// Those of values for which Arrow has no place.
 pub fn batch_of(block: &RowBlock, connection: &Connection) -> Result<(ArrowSchema, ArrowArray)> {
     let mut batch = Batch::new(block.columns());
-    batch.append(block, connection.session.env())?;
+    batch.append(block, connection.env())?;
     Ok((build::schema(block.columns()).to_c(), batch.finish().into_c()))
 }

@@ -24,27 +24,6 @@ struct Said {
     schema: Option<String>,
 }
 
-/// A code that lives as long as the process: there are few, and each is kept once.
-pub(super) fn state_of(code: &str) -> SqlState {
-    use std::collections::HashSet;
-    use std::sync::LazyLock;
-
-    use parking_lot::Mutex;
-    static KNOWN: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
-    /// Codes of users that are kept; the others are told as the code of RAISE.
-    const KEPT_MAX: usize = 10_000;
-    let mut known = KNOWN.lock();
-    if let Some(code) = known.get(code) {
-        return SqlState(code);
-    }
-    if known.len() >= KEPT_MAX {
-        return SqlState("P0001");
-    }
-    let kept: &'static str = Box::leak(code.to_owned().into_boxed_str());
-    known.insert(kept);
-    SqlState(kept)
-}
-
 impl Activation<'_> {
     /// The text of a value.
     pub(super) fn text_of(&mut self, expr: &Expr) -> Result<Option<String>> {
@@ -106,7 +85,7 @@ impl Activation<'_> {
             _ => default,
         });
         let message = said.message.or(said.condition).unwrap_or_else(|| state.to_owned());
-        let mut error = Error::new(state_of(state), message);
+        let mut error = Error::new(SqlState::of(state), message);
         if let Some(detail) = said.detail {
             error = error.detail(detail);
         }
