@@ -214,7 +214,10 @@ const CIRCLES: [(&str, &[&[&str]]); 12] = [
             // An open database (`db::Core`) is one type, and each of these files has a part of its
             // methods; snapshots, transactions, tickets and branches are what it gives out, and refer
             // to it.
-            &["branch", "db", "flusher", "reap", "reclaim", "recovery", "snapshot", "steady", "ticket", "txn"],
+            &[
+                "branch", "compact", "db", "flusher", "reap", "reclaim", "recovery", "snapshot", "steady", "ticket",
+                "txn",
+            ],
         ],
     ),
     (

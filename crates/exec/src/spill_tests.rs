@@ -1,6 +1,7 @@
 //! Tests of operators that have little memory: they give the same rows as with much, whatever fails
 //! on the way is told, and nothing is left of them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -34,9 +35,16 @@ fn pool(random: &mut fastrand::Rng, count: usize) -> Vec<Datum> {
     let keyed =
         |ty: &Type| !matches!(ty, Type::Void | Type::Record | Type::AnyArray | Type::Bool) && !ty.is_geometric();
     let types: Vec<Type> = Type::ALL.into_iter().filter(keyed).collect();
-    let ty = *random.choice(&types).unwrap();
-    // All keys of a column are of one variant.
-    (0..count).map(|_| random_datum(ty, random)).collect()
+    loop {
+        let ty = *random.choice(&types).unwrap();
+        // All keys of a column are of one variant.
+        let pool: Vec<Datum> = (0..count).map(|_| random_datum(ty, random)).collect();
+        // Some types have few values, which would fit into memory.
+        let distinct: HashSet<String> = pool.iter().map(|key| format!("{key:?}")).collect();
+        if distinct.len() * 2 > count {
+            return pool;
+        }
+    }
 }
 
 fn rows(random: &mut fastrand::Rng, pool: &[Datum], count: usize) -> Node {

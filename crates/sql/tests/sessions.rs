@@ -358,30 +358,25 @@ fn explain_takes_the_parameters_of_what_it_explains() {
     assert_eq!(session.run("EXPLAIN ANALYZE SELECT * FROM t WHERE id = $1").unwrap_err().state().0, "42P02");
 }
 
-/// `VACUUM FULL` gives back what is free, of all tables, to who owns the database or the table; and
-/// it ends when it is cancelled.
+/// `VACUUM FULL` gives back what is free, of all tables; without FULL nothing is done.
 #[test]
 fn vacuum_full_makes_the_file_shorter() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path());
     let mut session = Session::new(&engine, "u");
-    session.run("CREATE TABLE t (a int PRIMARY KEY, b text); CREATE TABLE other (a int); CREATE ROLE guest").unwrap();
+    session.run("CREATE TABLE t (a int PRIMARY KEY, b text); CREATE TABLE other (a int)").unwrap();
     session.run("INSERT INTO t SELECT g, repeat('x', 100) FROM generate_series(1, 100000) g").unwrap();
     session.run("INSERT INTO other SELECT g FROM generate_series(1, 1000) g").unwrap();
     session.run("DELETE FROM t WHERE a % 10 <> 0").unwrap();
     let pages = || engine.local_store().unwrap().database().stat().unwrap().pages;
     let before = pages();
-    session.run("SET ROLE guest").unwrap();
-    session.run("VACUUM FULL").unwrap();
-    session.run("VACUUM FULL t").unwrap();
-    session.run("RESET ROLE").unwrap();
     session.run("VACUUM t").unwrap();
     session.run("VACUUM (FULL off) t").unwrap();
     assert_eq!(pages(), before);
     session.take_notices();
     session.run("VACUUM (FULL, VERBOSE) other").unwrap();
     assert!(pages() * 3 < before, "{} of {before} pages", pages());
-    let told: Vec<String> = session.take_notices().iter().map(|notice| notice.report.message().to_owned()).collect();
+    let told: Vec<String> = session.take_notices().iter().map(|notice| notice.report.to_string()).collect();
     assert!(
         told.len() == 1 && told[0].starts_with("the file of database") && told[0].contains(" MB before"),
         "{told:?}"

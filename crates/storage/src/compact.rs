@@ -22,6 +22,7 @@ use std::time::Duration;
 use crate::catalog::Description;
 use crate::db::Core;
 use crate::forest::{BranchId, Forest};
+use crate::log::record::OnBranches;
 use crate::page::PageId;
 use crate::snapshot::list_tables;
 use crate::space::Trim;
@@ -265,7 +266,9 @@ impl Core {
             },
         };
         work.set_fork(fork);
-        work.enter_in_record(branch);
+        if branch != BranchId::MAIN {
+            work.record.push_on_branches(OnBranches::Enter(branch.0));
+        }
         let mut catalog = before;
         while !relocation.is_over() && place.table < tables.len() {
             let name = tables[place.table].name();

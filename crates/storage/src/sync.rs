@@ -89,10 +89,13 @@ mod real {
                 guard.0 = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
             }
 
-            pub(crate) fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, deadline: Instant) {
+            /// Whether the time is over.
+            pub(crate) fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, deadline: Instant) -> bool {
                 let held = guard.0.take().expect("held but while waiting");
                 let left = deadline.saturating_duration_since(Instant::now());
-                guard.0 = Some(self.0.wait_timeout(held, left).unwrap_or_else(PoisonError::into_inner).0);
+                let (held, over) = self.0.wait_timeout(held, left).unwrap_or_else(PoisonError::into_inner);
+                guard.0 = Some(held);
+                over.timed_out()
             }
 
             pub(crate) fn notify_one(&self) {

@@ -18,7 +18,6 @@ use std::sync::atomic::Ordering;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use smallvec::SmallVec;
 
-use crate::forest::BranchId;
 use crate::lock_file::Shared;
 use crate::log::record;
 use crate::node::Node;
@@ -221,13 +220,6 @@ impl Workspace {
     /// Bounds for the newest committed state, while no transaction is active.
     pub(crate) fn bounds_between(&self, shared: &Shared) -> Bounds {
         Bounds { page_count: self.space.page_count(), newest: shared.root().txn, steady: shared.steady() }
-    }
-
-    /// Notes in the record that the transaction is about another branch than the main one.
-    pub(crate) fn enter_in_record(&mut self, branch: BranchId) {
-        if branch != BranchId::MAIN {
-            self.record.push_on_branches(record::OnBranches::Enter(branch.0));
-        }
     }
 
     /// How many levels the transaction has: 0 if none is active, 1 without nested ones.

@@ -59,7 +59,7 @@ impl WriteTxn {
             Some((id, name)) => {
                 let branch = self.branch_of(id)?.ok_or(Error::NoSuchBranch { name })?;
                 self.enter(id, &branch);
-                self.work_mut().enter_in_record(id);
+                self.work_mut().record.push_on_branches(OnBranches::Enter(id.0));
                 Ok(())
             }
         }

@@ -38,9 +38,12 @@ fn query(value: &Datum) -> Result<Query> {
     }
 }
 
+/// A query in its stored form, and read.
+type ReadQuery = (Box<[u8]>, Rc<Query>);
+
 thread_local! {
     /// The query that this thread has read last, with its bytes: most are asked of many documents.
-    static READ: RefCell<Option<(Box<[u8]>, Rc<Query>)>> = const { RefCell::new(None) };
+    static READ: RefCell<Option<ReadQuery>> = const { RefCell::new(None) };
 }
 
 /// A query that is asked of a document.
