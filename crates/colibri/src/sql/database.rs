@@ -108,7 +108,8 @@ impl Database {
     /// # Errors
     /// As [`Database::open`].
     pub fn with_storage(storage: crate::Database) -> Result<Self> {
-        Self::enter(&storage.path().to_owned(), &crate::Options::new(), Some(storage))
+        let path = storage.path().to_owned();
+        Self::enter(&path, &crate::Options::new(), Some(storage))
     }
 
     fn enter(dir: &Path, options: &crate::Options, storage: Option<crate::Database>) -> Result<Self> {

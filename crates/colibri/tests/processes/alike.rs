@@ -142,7 +142,7 @@ fn parameters_arrive_as_what_they_are() {
         ("int", Value::Null),
     ];
     for (ty, value) in values {
-        let row = conn.query_row(&format!("SELECT $1::{ty}"), [&value]).unwrap();
+        let row = conn.query_row(format!("SELECT $1::{ty}"), [&value]).unwrap();
         assert_eq!(row.get::<_, Value<'_>>(0).unwrap(), value, "{ty}");
     }
     let error = conn.query("SELECT $1::int", ("no number",)).unwrap_err();

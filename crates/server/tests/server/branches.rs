@@ -227,11 +227,10 @@ fn kills_leave_whole_databases_and_no_branch_without_one() {
     let mut known: Vec<String> = Vec::new();
     let mut next = 0;
     for round in 0..12 {
-        let address = server.address;
         let first = known.clone();
+        let wire = server.connect();
         let load = std::thread::spawn(move || {
             let mut known = first;
-            let Ok(wire) = Wire::connect(address, &[("user", "postgres")]) else { return (known, None, next) };
             let mut stream = wire.stream().try_clone().unwrap();
             loop {
                 next += 1;

@@ -19,11 +19,15 @@ struct Speller {
 }
 
 impl Speller {
-    fn new(text: &str) -> Self {
+    fn new(text: &str) -> Result<Self> {
         let word = text.as_bytes().to_ascii_uppercase();
-        let has = |part: &[u8]| word.windows(part.len()).any(|found| found == part);
-        let is_eastern = has(b"W") || has(b"K") || has(b"CZ") || has(b"WITZ");
-        Self { is_eastern, word, codes: [String::new(), String::new()], at: 0 }
+        pulse::check()?;
+        // `WITZ` has a W as well.
+        let mut is_eastern = word.contains(&b'W') || word.contains(&b'K');
+        pulse::check()?;
+        is_eastern = is_eastern || word.windows(2).any(|found| found == b"CZ");
+        pulse::check()?;
+        Ok(Self { is_eastern, word, codes: [String::new(), String::new()], at: 0 })
     }
 
     /// The letter some places behind; blanks stand around the word.
@@ -370,7 +374,7 @@ impl Speller {
 }
 
 fn code(a: &[&Datum], which: usize) -> Result<Datum> {
-    let codes = Speller::new(text(a[0])?).spelled()?;
+    let codes = Speller::new(text(a[0])?)?.spelled()?;
     Ok(Datum::text(&codes[which]))
 }
 
