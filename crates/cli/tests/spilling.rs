@@ -47,7 +47,7 @@ fn a_process_that_is_killed_leaves_no_temporary_file() {
     child.wait().unwrap();
     let left: Vec<String> = names(&dir.join("birds")).difference(&before).cloned().collect();
     // What processes share, and the log, are there while one is at work.
-    let known = ["lock", "log.0", "log.1", "sql.lock"];
+    let known = ["lock", "log.0", "log.1", "sql.lock", "sql.sock"];
     assert!(left.iter().all(|name| known.contains(&name.as_str())), "{left:?}");
     assert!(sql(&dir, &["SELECT count(*) FROM t"]).status().unwrap().success());
 }

@@ -187,7 +187,7 @@ impl<'b> Bytes<'b> {
     /// The next value.
     ///
     /// # Errors
-    /// XX001 if these are not bytes that [`write`] has written.
+    /// XX001 if these are not bytes that [`write()`] has written.
     #[inline]
     pub fn read(&mut self) -> Result<Datum> {
         let [kind] = self.take()?;
