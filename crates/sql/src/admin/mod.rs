@@ -26,7 +26,7 @@ use colibri_catalog::{
     store_error::InSql as _,
     table_key,
 };
-use colibri_syntax::tree::{Admin, Object, ObjectKind as Kind, RoleName, Routines, TableLock};
+use colibri_syntax::tree::{Admin, Object, ObjectKind as Kind, RoleName, Routines, TableLock, Upkeep};
 use colibri_txn::{IfLocked, LockMode};
 use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
@@ -78,6 +78,7 @@ pub(crate) fn may_block(statement: &Admin) -> bool {
             | Admin::DropDatabase { .. }
             | Admin::RenameDatabase { .. }
             | Admin::ResetDatabase { .. }
+            | Admin::Upkeep(Upkeep::Vacuum { full: true, .. })
     )
 }
 

@@ -101,6 +101,8 @@ impl Session {
 
     /// Gives the free pages of the database's file back, while others read and write.
     fn compact(&mut self, verbose: bool) -> Result<()> {
+        // It would keep the file as long as it is.
+        self.give_up_snapshot();
         let Some(store) = self.engine().local_store() else { return Ok(()) };
         let (mut ended, database) = (Ok(()), store.database());
         let page_size = u64::from(database.page_size());

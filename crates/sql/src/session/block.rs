@@ -92,6 +92,11 @@ pub(super) struct NamedSavepoint {
 }
 
 impl Session {
+    /// Gives up the snapshot of a statement that runs by itself and reads nothing any more.
+    pub(crate) fn give_up_snapshot(&mut self) {
+        self.txn = None;
+    }
+
     /// How the current block begins its transaction.
     pub(super) fn begin_of_block(&self) -> Begin {
         let Modes { level, read_only, .. } = self.block.modes;
