@@ -41,7 +41,7 @@ pub(crate) fn run(args: &CompactArgs) -> Result<()> {
     let done = db.compact(|now: &Compaction| {
         if tells && told.elapsed() >= TOLD_EVERY {
             told = Instant::now();
-            // Whoever cannot read it does without.
+            // A failed write to standard error is no reason to stop.
             _ = write!(io::stderr(), "\r{} moved ", size(bytes(now.moved)));
         }
         ControlFlow::Continue(())

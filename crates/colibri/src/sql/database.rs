@@ -1,8 +1,9 @@
 //! A directory opened for SQL, by this process or as a guest of another.
 //!
-//! Invariants: `own` is set by whoever has the directory's lock, and stays. As long as it is not set,
-//! connections are sessions of another process; when that is gone, the next one who connects takes
-//! the lock and opens the database.
+//! Invariants:
+//! 1. The process that has the directory's lock sets `own`, and never unsets it.
+//! 2. While `own` is not set, each connection is a session of another process.
+//! 3. If that process has ended, the next call of `connect` takes the lock and opens the database.
 
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -44,7 +45,7 @@ pub struct Database {
 
 pub(crate) struct Shared {
     own: OnceLock<Owned>,
-    /// Held by whoever takes the lock of the directory, or looks for who has it.
+    /// A thread holds this while it takes the directory's lock, or asks which process has it.
     entering: Mutex<Entering>,
     dir: PathBuf,
     options: crate::Options,

@@ -41,7 +41,8 @@ pub(super) fn is_of_this_user(stream: &UnixStream) -> bool {
         .is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
 }
 
-/// The socket of an owner. Who connects waits until somebody accepts. Its file goes away with it.
+/// The socket of an owner. A connection waits until the owner accepts it. Dropping this removes the
+/// socket's file.
 #[derive(Debug)]
 pub(in crate::sql) struct Entrance {
     pub(super) listener: UnixListener,

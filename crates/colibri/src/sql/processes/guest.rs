@@ -65,7 +65,7 @@ pub(in crate::sql) struct Place {
     owner: u32,
 }
 
-/// Takes the lock of a directory, or becomes a guest of whoever has it.
+/// Takes the lock of a directory. If another process has the lock, becomes a guest of that process.
 ///
 /// # Errors
 /// 55006 if the owner lets nobody in, or has another version; 58030 of the file system.
