@@ -25,7 +25,7 @@ impl DirectoryLock {
     /// # Errors
     /// 55006 if it is taken, saying by whom; 58030 of the file system.
     pub fn for_sql(dir: &Path) -> Result<Self> {
-        Self::take(&dir.join(SQL_LOCK_FILE), |who| Self::is_taken(dir, who))
+        Self::take(&dir.join(SQL_LOCK_FILE), |who| Self::taken_error(dir, who))
     }
 
     /// The same; `None` if another process has it, with that process' number, if it is known.
@@ -35,7 +35,7 @@ impl DirectoryLock {
     pub fn try_for_sql(dir: &Path) -> Result<std::result::Result<Self, Option<u32>>> {
         match Self::try_take(&dir.join(SQL_LOCK_FILE))? {
             Ok(lock) => Ok(Ok(lock)),
-            Err(owner) if owner == std::process::id().to_string() => Err(Self::is_taken(dir, "by this process")),
+            Err(owner) if owner == std::process::id().to_string() => Err(Self::taken_error(dir, "by this process")),
             Err(owner) => Ok(Err(owner.parse().ok())),
         }
     }
@@ -48,7 +48,7 @@ impl DirectoryLock {
 
     /// The error for a directory that is open for SQL already.
     #[must_use]
-    pub fn is_taken(dir: &Path, who: &str) -> Error {
+    pub fn taken_error(dir: &Path, who: &str) -> Error {
         Error::new(IN_USE, format!("{} is open for SQL {who}", dir.display())).hint(
             "If that is a server, connect to it with a client, or else end it; `colibri backup` copies the database \
              meanwhile.",

@@ -451,14 +451,14 @@ impl Workspace {
     }
 
     /// Whether a page of this birth is freed when the transaction gives it up: no fork reaches it.
-    pub(crate) fn is_given_up(&self, birth: TxnId) -> bool {
+    pub(crate) fn is_freed_when_given_up(&self, birth: TxnId) -> bool {
         birth > self.fork
     }
 
     /// Notes a page that this level no longer needs, unless a fork still does.
     #[inline]
     fn give_up(&mut self, run: Freed) {
-        if self.is_given_up(run.birth) {
+        if self.is_freed_when_given_up(run.birth) {
             self.level().freed.push(run);
         }
     }

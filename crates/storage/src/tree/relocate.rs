@@ -158,7 +158,7 @@ impl TreeMut<'_> {
     fn is_far(&self, id: PageId, pages: u32, limit: u32) -> bool {
         u64::from(id.0) + u64::from(pages) > u64::from(limit)
             && id.0 < self.work.bounds().page_count
-            && self.work.is_given_up(self.pager.birth(id))
+            && self.work.is_freed_when_given_up(self.pager.birth(id))
     }
 
     /// The large values of a leaf that are to be moved: which entry, where, and how many bytes.

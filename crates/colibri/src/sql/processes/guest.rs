@@ -77,7 +77,7 @@ pub(in crate::sql) fn enter(dir: &Path, user: &str) -> Result<Entered> {
             Err(owner) => owner,
         };
         let by = || owner.map_or("by another process".to_owned(), |owner| format!("by process {owner}"));
-        let taken = || DirectoryLock::is_taken(dir, &by());
+        let taken = || DirectoryLock::taken_error(dir, &by());
         let entered = reach(dir).and_then(|stream| greet(stream, &Wish::Session(user.to_owned()), WELCOME_PATIENCE));
         match entered {
             Ok((stream, Welcome::Session { number, secret, owner })) => {
