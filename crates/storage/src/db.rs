@@ -253,7 +253,8 @@ impl Database {
         self.begin(true)
     }
 
-    /// As [`Database::write`], but [`Error::Busy`] instead of waiting.
+    /// As [`Database::write`], but [`Error::Busy`] instead of waiting. A background thread that
+    /// makes a steady point, or waits to make one, counts as a writer.
     pub fn try_write(&self) -> Result<WriteTxn> {
         self.begin(false)
     }
