@@ -62,6 +62,45 @@ fn hostile_texts_take_linear_time() {
     }
 }
 
+/// Bug: a path that was looked for in vain was looked for again at each of its characters.
+/// Consequence: 40 KB of `~/` took seconds. Fix: it is remembered how far one was looked for.
+#[test]
+fn paths_that_lead_nowhere_take_linear_time() {
+    for piece in ["~/", "./", "/.", "/~", "~/./", "/~/.", "../", "/..", "./~/.."] {
+        for end in ["", "^", "...", "x"] {
+            let text = piece.repeat(300_000) + end;
+            let start = cpu_time();
+            let mut tokens = Tokens::new(&text);
+            while tokens.next_token().unwrap().is_some() {}
+            let taken = cpu_time() - start;
+            assert!(taken < Duration::from_secs(20), "{piece:?} and {end:?} took {taken:?}");
+        }
+    }
+}
+
+/// What is remembered of a path changes no token.
+#[test]
+fn texts_that_look_like_paths_have_the_tokens_of_their_ends() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    for _ in 0..20_000 {
+        let count = random.usize(..14);
+        let text = random_text(&mut random, &["/", "~", ".", "a", "^", " ", "-"], count);
+        let mut tokens = Tokens::new(&text);
+        let mut at = 0;
+        while let Some(token) = tokens.next_token().unwrap() {
+            let start = token.text.as_ptr() as usize - text.as_ptr() as usize;
+            // Parts of a word with hyphens come again behind it.
+            if start == at {
+                let alone = Tokens::new(&text[at..]).next_token().unwrap();
+                assert_eq!(Some(token), alone, "{text:?} at {at}");
+                at += token.text.len();
+            }
+        }
+    }
+}
+
 #[test]
 fn queries_of_any_depth_take_no_stack() {
     let deep = 100_000;

@@ -242,6 +242,12 @@ impl State {
     fn is_of_host(self) -> bool {
         matches!(self, Self::Host | Self::HostHyphen | Self::HostFirstDomain | Self::HostDomainSecond)
     }
+
+    /// Whether what is read may become a path, and nothing but what follows tells so. Of these states
+    /// the last character tells which one it is, up to one that fits less.
+    fn is_of_path(self) -> bool {
+        matches!(self, Self::FileFirst | Self::FileTilde | Self::PathFirst | Self::PathFirstFirst | Self::PathSecond)
+    }
 }
 
 /// Trials inside of each other; more are an error.
@@ -279,6 +285,8 @@ pub struct Tokens<'t> {
     /// From where to where no host begins: one that was looked for from the first on ended at the
     /// second, and so would each other one that begins between them.
     no_host: (usize, usize),
+    /// The same of paths: a trial that began at the first ended at the second.
+    no_path: (usize, usize),
     /// How many automata look for the host of an address around this one.
     depth: usize,
 }
@@ -329,8 +337,17 @@ impl<'t> Tokens<'t> {
     /// Lets go of the text.
     #[must_use]
     pub fn pause(self) -> PausedTokens {
-        let Self { text: _, now, stack, is_ignored, is_host_wanted, comment_without_end, depth, no_host } = self;
-        PausedTokens(Tokens { text: "", now, stack, is_ignored, is_host_wanted, comment_without_end, depth, no_host })
+        PausedTokens(Tokens {
+            text: "",
+            now: self.now,
+            stack: self.stack,
+            is_ignored: self.is_ignored,
+            is_host_wanted: self.is_host_wanted,
+            comment_without_end: self.comment_without_end,
+            no_host: self.no_host,
+            no_path: self.no_path,
+            depth: self.depth,
+        })
     }
 
     fn begin(text: &'t str, at: usize, state: State) -> Self {
@@ -342,6 +359,7 @@ impl<'t> Tokens<'t> {
             is_host_wanted: false,
             comment_without_end: usize::MAX,
             no_host: (0, 0),
+            no_path: (0, 0),
             depth: 0,
         }
     }
@@ -389,6 +407,21 @@ impl<'t> Tokens<'t> {
         self.now.token_bytes += token.text.len();
         self.now.token_chars += token.text.chars().count();
         Ok(true)
+    }
+
+    /// Remembers that no path begins at the first character of a trial, which has come as far as here.
+    fn note_no_path(&mut self, begin: usize) {
+        match self.now.at {
+            end if end > self.no_path.1 => self.no_path = (begin, end),
+            // The trial around the one that was noted.
+            end if end == self.no_path.0 => self.no_path.0 = begin,
+            _ => {}
+        }
+    }
+
+    /// Whether a trial that failed has read this character, and more behind it.
+    fn has_no_path_here(&self) -> bool {
+        self.no_path.0 <= self.now.at && self.now.at + 1 < self.no_path.1
     }
 
     fn do_extra(&mut self, extra: Extra, start: usize) {
@@ -453,7 +486,16 @@ impl<'t> Tokens<'t> {
                     if self.now.state.is_of_host() && self.now.at > self.no_host.1 {
                         self.no_host = (start, self.now.at);
                     }
-                    self.now = self.stack.pop().ok_or_else(|| Error::internal("a token's trial has no beginning"))?;
+                    let trial =
+                        self.stack.pop().ok_or_else(|| Error::internal("a token's trial has no beginning"))?;
+                    if self.now.state.is_of_path() {
+                        self.note_no_path(trial.at);
+                    }
+                    self.now = trial;
+                }
+                Action::Push if rule.to.is_of_path() && self.has_no_path_here() => {
+                    self.now.pushed_at = Some(at);
+                    continue;
                 }
                 Action::Push if rule.to.is_of_host() && self.no_host.0 < start && self.now.at < self.no_host.1 => {
                     self.now.pushed_at = Some(at);
