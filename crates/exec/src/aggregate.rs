@@ -153,6 +153,9 @@ enum Behind {
 struct Extra {
     /// Group and arguments seen.
     seen: Option<Groups>,
+    /// Of group and arguments, what `seen` has: without groups the arguments only, since a single
+    /// integer is found sooner than two values.
+    seen_from: usize,
     /// Rows that are handed to the states later.
     later: Option<Sorter>,
     /// What is kept of these.
@@ -174,7 +177,7 @@ fn is_to_keep_the_first(state: &State) -> bool {
 }
 
 impl Extra {
-    fn new(call: &AggregateCall) -> Self {
+    fn new(call: &AggregateCall, grouped: bool) -> Self {
         let grows = matches!(
             (call.aggregate.start)(),
             State::Text(_)
@@ -184,8 +187,9 @@ impl Extra {
                 | State::Json(..)
                 | State::Jsonb(..)
         );
-        let seen = call.distinct.then(|| Groups::new(1 + call.args.len()));
-        Self { seen, later: None, kept: None, grows, last: Values::new() }
+        let seen_from = usize::from(!grouped);
+        let seen = call.distinct.then(|| Groups::new(1 + call.args.len() - seen_from));
+        Self { seen, seen_from, later: None, kept: None, grows, last: Values::new() }
     }
 
     /// Keeps a row for later: its group and arguments, and its keys of the order.
@@ -205,7 +209,7 @@ impl Aggregate {
         always: &Arc<[Vec<Datum>]>,
     ) -> Self {
         // An array is made in the order in which rows come.
-        let is_free = |call: &AggregateCall| !call.order.is_empty() || call.distinct || !Extra::new(call).grows;
+        let is_free = |call: &AggregateCall| !call.order.is_empty() || call.distinct || !Extra::new(call, false).grows;
         if presorted.is_empty() && calls.iter().all(is_free) {
             input.forget_order();
         }
@@ -568,7 +572,7 @@ impl AggregateRun {
     fn begin_pass(&mut self, keys: &[Expr], calls: &[AggregateCall]) {
         self.disk_bytes_max = self.disk_bytes_max.max(self.later_on_disk());
         self.groups = Groups::new(keys.len());
-        self.extras = calls.iter().map(Extra::new).collect();
+        self.extras = calls.iter().map(|call| Extra::new(call, !keys.is_empty())).collect();
         self.states = RowStore::new(calls.len());
         (self.at, self.call_at, self.in_texts, self.is_full) = (0, 0, 0, false);
         if keys.is_empty() {
@@ -851,13 +855,14 @@ impl AggregateRun {
 
     /// Whether a call that wants rows only once may want this one.
     fn is_wanted(&mut self, place: usize, values: &Values) -> bool {
-        let Some(seen) = &mut self.extras[place].seen else { return true };
+        let Extra { seen: Some(seen), seen_from, .. } = &mut self.extras[place] else { return true };
+        let values = &values[*seen_from..];
         if self.is_full {
             return seen.find(values).is_none();
         }
         let (_, new) = seen.find_or_add(values);
         if new {
-            self.in_texts += row_bytes(values) - size_of_val(&values[..]);
+            self.in_texts += row_bytes(values) - size_of_val(values);
         }
         new
     }

@@ -31,7 +31,7 @@
 //! | `parts` | statements of which several parts write |
 //! | `triggers` | triggers of a table, fired by statements that write |
 //! | `constraints` and its folder | what rows have to obey; foreign keys' actions; whole tables checked |
-//! | `group`, `row_table`, `row_store`, `key_set`, `seen_keys`, `disk_rows`, `sorter`, `merge_sort` | what operators keep rows in |
+//! | `group`, `direct`, `row_table`, `row_store`, `key_set`, `seen_keys`, `disk_rows`, `sorter`, `merge_sort` | what operators keep rows in |
 //! | `memory`, `spill`, `scratch` | reservations; temporary files, and where they come from |
 //!
 //! Nothing here waits. What a store cannot answer now travels from it to the step's end in the
@@ -78,6 +78,7 @@ mod choice;
 mod columns;
 pub mod constraints;
 mod delete;
+mod direct;
 mod disk_rows;
 pub mod domains;
 mod eval;

@@ -7,7 +7,8 @@
 //! Rows are taken in first, and linked when all are there: the places are as many as it takes, and
 //! are filled once, both in steps, as new memory alone takes a while if there is much of it. A
 //! single key that is an integer (or a date, a time, a timestamp) takes the place of its hash and
-//! needs no second look. Keys that are columns of their row are not kept again.
+//! needs no second look. Many of these that lie close together have an array in place of the
+//! places: see [`direct`](crate::direct). Keys that are columns of their row are not kept again.
 //!
 //! Invariants: at most two thirds of the places are taken; rows with the same key are found in the
 //! order they came; a row without a key is never found; all keys of a column are of one variant, or
@@ -16,6 +17,7 @@
 use colibri_types::{Datum, Error, Result};
 use smallvec::SmallVec;
 
+use super::direct::{Bounds, Direct};
 use super::group::{as_word, equal_key, equal_keys, hash_values, hash_word};
 use super::row_store::RowStore;
 use crate::expr::Expr;
@@ -61,7 +63,11 @@ pub(super) struct RowTable {
     links: RowStore<Link>,
     keys: Keys,
     ints: bool,
+    /// Of the keys, if they are integers.
+    bounds: Bounds,
     places: Vec<Place>,
+    /// In place of `places`.
+    direct: Option<Direct>,
     /// Rows from here on are linked.
     linked: usize,
 }
@@ -76,7 +82,9 @@ impl RowTable {
             links: RowStore::new(1),
             keys: columns.map_or_else(|| Keys::Kept(RowStore::new(keys.len())), Keys::Columns),
             ints: keys.len() == 1,
+            bounds: Bounds::default(),
             places: Vec::new(),
+            direct: None,
             linked: 0,
         }
     }
@@ -95,12 +103,21 @@ impl RowTable {
     /// Bytes that it takes, or will take once linked; what texts need elsewhere apart.
     pub(super) fn bytes(&self) -> usize {
         let kept = if let Keys::Kept(keys) = &self.keys { keys.bytes() } else { 0 };
-        self.rows.bytes() + self.links.bytes() + kept + self.places_wanted() * size_of::<Place>()
+        let places = match self.array_wanted() {
+            Some(places) => places * size_of::<u32>(),
+            None => self.places_wanted() * size_of::<Place>(),
+        };
+        self.rows.bytes() + self.links.bytes() + kept + places
     }
 
     /// How many places there are to find rows at.
     pub(super) fn places(&self) -> usize {
-        self.places.len()
+        self.direct.as_ref().map_or(self.places.len(), Direct::len)
+    }
+
+    /// The places of an array, if one is better than a hash table.
+    fn array_wanted(&self) -> Option<usize> {
+        if self.ints { self.bounds.places(self.len()) } else { None }
     }
 
     fn places_wanted(&self) -> usize {
@@ -133,6 +150,7 @@ impl RowTable {
     pub(super) fn key(&mut self, values: &[Datum]) -> Key {
         if self.ints {
             if let Some(word) = as_word(&values[0]) {
+                self.bounds.add(word as i64);
                 return Key { word, values: self.to_keep(values) };
             }
             // The first key that is not NULL: no row has one so far.
@@ -152,6 +170,27 @@ impl RowTable {
     /// Links a bounded number of rows, or makes places for about as many. Gives whether all are
     /// linked.
     pub(super) fn link(&mut self, rows: usize) -> bool {
+        if self.ints && self.direct.is_none() && self.places.is_empty() {
+            self.direct = Direct::fixed(self.bounds, self.len());
+            self.linked = self.len();
+        }
+        if let Some(direct) = &mut self.direct {
+            let (start, end) = (self.linked.saturating_sub(rows), self.linked);
+            // The last row first: each becomes the first of its key.
+            for row in (start..end).rev() {
+                let Link { word, next } = self.links.row(row)[0];
+                if next == UNKEYED {
+                    continue;
+                }
+                let place = direct.place(word as i64).expect("the array has places for all keys");
+                if *place != 0 {
+                    self.links.row_mut(row)[0].next = *place - 1;
+                }
+                *place = row as u32 + 1;
+            }
+            self.linked = start;
+            return start == 0;
+        }
         let wanted = self.places_wanted();
         if self.places.len() < wanted {
             self.places.reserve_exact(wanted - self.places.len());
@@ -212,6 +251,7 @@ impl RowTable {
     #[inline]
     pub(super) fn touch_place(&self, key: &[Datum]) -> u32 {
         match self.ints.then(|| as_word(&key[0])).flatten() {
+            Some(word) if self.direct.is_some() => self.direct.as_ref().map_or(0, |direct| direct.get(word as i64)),
             Some(word) => self.places[hash_word(word) as usize & (self.places.len() - 1)].first,
             None => 0,
         }
@@ -224,6 +264,10 @@ impl RowTable {
             return self.find_hashed(key);
         }
         let Some(word) = as_word(&key[0]) else { return NONE };
+        if let Some(direct) = &self.direct {
+            // Without a row, 0 becomes `NONE`.
+            return direct.get(word as i64).wrapping_sub(1);
+        }
         let mask = self.places.len() - 1;
         let mut at = hash_word(word) as usize & mask;
         loop {
@@ -278,6 +322,12 @@ impl RowTable {
     /// Lets go of some of it, from the end; `false` if nothing is left. No row is to be found any
     /// more.
     pub(super) fn drop_some(&mut self) -> bool {
+        if let Some(direct) = &mut self.direct
+            && direct.len() > 0
+        {
+            direct.truncate(direct.len().saturating_sub(DROPPED_AT_ONCE));
+            return true;
+        }
         let left = self.places.len().saturating_sub(DROPPED_AT_ONCE);
         if self.places.len() > left {
             self.places.truncate(left);
@@ -354,6 +404,33 @@ mod tests {
                 }
                 assert!(found(&table, &[Datum::text("other")]).is_empty());
                 assert!(found(&table, &[Datum::Int(-1)]).is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn rows_of_close_integers_are_found_in_an_array() {
+        for (gap, is_array) in [(1, true), (20, true), (40, false), (1_000_003, false)] {
+            for base in [0, i64::MIN, i64::MAX - 599 * gap] {
+                let of = |value: i64| (value % 5 != 0).then(|| base + value * 7 % 600 * gap);
+                let mut table = RowTable::new(2, &[Expr::Column(1)]);
+                for value in 0..2_000 {
+                    let mut row = [Datum::Int(value), of(value).map_or(Datum::Null, Datum::Int)];
+                    let key = of(value).map(|_| table.key(&row[1..]));
+                    table.push(key, &mut row).unwrap();
+                }
+                let bytes = table.bytes();
+                while !table.link(300) {}
+                assert_eq!((table.direct.is_some(), table.bytes()), (is_array, bytes), "{gap}");
+                for key in (0..600).map(|at| base + at * gap) {
+                    let expected: Vec<i64> = (0..2_000).filter(|value| of(*value) == Some(key)).collect();
+                    assert_eq!(found(&table, &[Datum::Int(key)]), expected);
+                }
+                for other in [base.wrapping_sub(1), base.wrapping_add(600 * gap)] {
+                    assert!(found(&table, &[Datum::Int(other)]).is_empty());
+                }
+                while table.drop_some() {}
+                assert_eq!(table.len(), 0);
             }
         }
     }
