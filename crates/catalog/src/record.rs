@@ -489,11 +489,40 @@ pub fn split_index_entry<'a>(table: &Table, index: &Index, entry: &'a [u8]) -> R
         let values = entry.len().checked_sub(NUMBER_BYTES).ok_or_else(|| damaged("an index' entry is too short"))?;
         return Ok(&entry[values..]);
     }
+    if let Some(bytes) = key_bytes(table) {
+        let values = entry.len().checked_sub(bytes).ok_or_else(|| damaged("an index' entry is too short"))?;
+        return Ok(&entry[values..]);
+    }
+    behind_values(table, index, entry)
+}
+
+/// As [`split_index_entry`], and looks at all columns before the key, as a check does.
+///
+/// # Errors
+/// The entry is damaged.
+pub fn split_whole_entry<'a>(table: &Table, index: &Index, entry: &'a [u8]) -> Result<&'a [u8]> {
+    let row_key = split_index_entry(table, index, entry)?;
+    if !index.is_inverted() && behind_values(table, index, entry)?.len() != row_key.len() {
+        return Err(damaged("an index' entry has another length than its columns and its row's key"));
+    }
+    Ok(row_key)
+}
+
+/// What is behind an entry's encoded columns.
+#[inline]
+fn behind_values<'a>(table: &Table, index: &Index, entry: &'a [u8]) -> Result<&'a [u8]> {
     let mut rest = entry;
     for part in &index.columns {
         skip(table.columns[part.column].ty.ty, part.descending, false, &mut rest)?;
     }
     Ok(rest)
+}
+
+/// The bytes of a row's key, if all keys of the table have as many.
+#[inline]
+fn key_bytes(table: &Table) -> Option<usize> {
+    let columns = &table.primary_key.as_ref()?.columns;
+    columns.iter().map(|&column| fixed_bytes(table.columns[column].ty.ty)).sum()
 }
 
 /// Whether there is a NULL among an entry's encoded columns, so that no other one is equal to it.
@@ -524,6 +553,21 @@ pub fn decode_values(table: &Table, index: &Index, values: &[u8], row: &mut [Dat
     }
 }
 
+/// The bytes of a value in a key behind its marker, if all values of the type have as many.
+#[inline]
+fn fixed_bytes(ty: Type) -> Option<usize> {
+    Some(match ty.base() {
+        Type::Bool => 1,
+        Type::Int2 => 2,
+        Type::Int4 | Type::Oid | Type::Date | Type::Float4 => 4,
+        Type::Int8 | Type::Time | Type::Timestamp | Type::TimestampTz | Type::Float8 => 8,
+        Type::Interval => 10,
+        Type::TimeTz => 12,
+        Type::Uuid => 16,
+        _ => return None,
+    })
+}
+
 /// Moves `input` behind a column of a key; see [`colibri_types::key`] for the bytes.
 #[inline]
 fn skip(ty: Type, descending: bool, not_null: bool, input: &mut &[u8]) -> Result<()> {
@@ -534,14 +578,11 @@ fn skip(ty: Type, descending: bool, not_null: bool, input: &mut &[u8]) -> Result
             return Ok(());
         }
     }
+    if let Some(bytes) = fixed_bytes(ty) {
+        *input = input.get(bytes..).ok_or_else(|| damaged("a key is too short"))?;
+        return Ok(());
+    }
     let bytes = match ty.base() {
-        Type::Bool => 1,
-        Type::Int2 => 2,
-        Type::Int4 | Type::Oid | Type::Date | Type::Float4 => 4,
-        Type::Int8 | Type::Time | Type::Timestamp | Type::TimestampTz | Type::Float8 => 8,
-        Type::Interval => 10,
-        Type::TimeTz => 12,
-        Type::Uuid => 16,
         Type::Char
         | Type::Varchar
         | Type::Text

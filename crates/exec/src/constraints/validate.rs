@@ -503,7 +503,7 @@ fn check_index(
         for (entry, _) in &entries {
             pulse::work(pulse::UNITS_PER_WRITE)?;
             let place = format!("index \"{}\", entry {}", index.name, hex(entry));
-            let Ok(row_key) = record::split_index_entry(table, index, entry) else {
+            let Ok(row_key) = record::split_whole_entry(table, index, entry) else {
                 findings.push(format!("{place}: it is malformed"));
                 continue;
             };
