@@ -536,7 +536,9 @@ impl Transaction for LocalTransaction {
     }
 
     fn get_many(&mut self, space: &Space, keys: &[&[u8]], columns: ColumnSet, visit: &mut Found<'_>) -> Result<()> {
-        if self.work.writes.space(space.id).is_some() {
+        if let Some(own) = self.work.writes.space(space.id)
+            && !(matches!(own.base, Base::Stored) && keys.iter().all(|key| own.seen(key).is_none()))
+        {
             return get_each(self, space, keys, columns, visit);
         }
         self.open(space.id)?;
