@@ -29,6 +29,7 @@ mod link;
 mod messages;
 mod requests;
 mod watches;
+mod whole;
 
 use std::io;
 use std::ops::Range;

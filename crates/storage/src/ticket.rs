@@ -53,11 +53,18 @@ impl Ticket {
     /// As of [`Ticket::wait`].
     pub fn flush_if_alone(&self) -> Result<bool> {
         let core = &self.handle.core;
-        if core.agreement.is_none() && !self.is_durable() && core.log.is_alone() {
+        if self.is_alone() {
             core.wait_durable(self.txn)?;
             core.log.was_alone();
         }
         Ok(self.is_durable())
+    }
+
+    /// Whether [`Ticket::flush_if_alone`] would flush. If others have to agree, it would not.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        let core = &self.handle.core;
+        core.agreement.is_none() && !self.is_durable() && core.log.is_alone()
     }
 
     /// Waits until they are.

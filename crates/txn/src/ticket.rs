@@ -80,6 +80,12 @@ impl CommitTicket {
         Ok(self.pending.is_none())
     }
 
+    /// Whether [`CommitTicket::flush_if_alone`] would flush: see [`Ticket::is_alone`].
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        self.pending.as_ref().is_some_and(Ticket::is_alone)
+    }
+
     /// Waits until it is; gives [`CommitTicket::seen`].
     ///
     /// # Errors

@@ -25,7 +25,7 @@ use sqlparser::ast::{self, Spanned as _};
 use sqlparser::tokenizer::Span;
 
 use super::expr::Bound;
-use super::{Binder, fold, name_parts, operator_position};
+use super::{Binder, fold, name_parts, operator_before};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr};
 pub use crate::logical::Collation;
@@ -128,10 +128,23 @@ impl Binder<'_> {
         }
     }
 
+    /// What both sides of an operation say together. An error is placed at the COLLATE of the
+    /// second one if there is one, else at `span`.
+    pub(super) fn both_collations(&self, one: Collation, other: Collation, span: Span) -> Result<Collation> {
+        let named = match &other {
+            Collation::Explicit(_, named) => *named,
+            _ => Span::empty(),
+        };
+        one.with(other).map_err(|error| match operator_before(self.text, "collate", named) {
+            Some(position) => error.at(position),
+            None => self.place(span, error),
+        })
+    }
+
     pub(super) fn meet(&mut self, part: Collation, span: Span) -> Result<()> {
         if let Some(whole) = &mut self.collation {
-            let both = std::mem::take(whole).with(part).map_err(|error| self.place(span, error))?;
-            self.collation = Some(both);
+            let whole = std::mem::take(whole);
+            self.collation = Some(self.both_collations(whole, part, span)?);
         }
         Ok(())
     }
@@ -183,8 +196,7 @@ impl Binder<'_> {
         if !is_collatable(bound.ty.ty) {
             return Err(placed(self, not_collatable(bound.ty.ty)));
         }
-        let keyword = operator_position(self.text, "collate", input.span(), behind);
-        self.meet(Collation::Explicit(name, keyword), span)?;
+        self.meet(Collation::Explicit(name, behind), span)?;
         Ok(bound)
     }
 }

@@ -418,11 +418,14 @@ impl Binder<'_> {
                     let value = self.apart(|binder| binder.expr(&arm.condition))?;
                     let operand = self.copy_of(operand)?;
                     let is_text = collation::is_collatable(operand.ty.ty) && collation::is_collatable(value.ty.ty);
-                    let both = operand_collation.clone().with(self.take_collation());
-                    let both = if is_text { self.at(arm.condition.span(), both)? } else { Default::default() };
+                    let of_value = self.take_collation();
+                    let both = match is_text {
+                        true => self.both_collations(operand_collation.clone(), of_value, arm.condition.span())?,
+                        false => Default::default(),
+                    };
                     let is_open = both.is_open();
                     let (mut left, mut right) = self.apart(|binder| {
-                        binder.collation = Some(collation::Collation::Explicit("C".into(), None));
+                        binder.collation = Some(collation::Collation::Explicit("C".into(), Span::empty()));
                         binder.comparable("=", operand, *span, value, arm.condition.span())
                     })?;
                     for side in [&mut left, &mut right].into_iter().filter(|_| is_text) {

@@ -516,6 +516,20 @@ fn start_of(expr: &ast::Expr) -> Span {
         first = match first {
             E::Nested(inner)
             | E::UnaryOp { expr: inner, .. }
+            | E::BinaryOp { left: inner, .. }
+            | E::AnyOp { left: inner, .. }
+            | E::AllOp { left: inner, .. }
+            | E::Between { expr: inner, .. }
+            | E::InList { expr: inner, .. }
+            | E::InSubquery { expr: inner, .. }
+            | E::Like { expr: inner, .. }
+            | E::ILike { expr: inner, .. }
+            | E::SimilarTo { expr: inner, .. }
+            | E::IsDistinctFrom(inner, _)
+            | E::IsNotDistinctFrom(inner, _)
+            | E::AtTimeZone { timestamp: inner, .. }
+            | E::Collate { expr: inner, .. }
+            | E::CompoundFieldAccess { root: inner, .. }
             | E::Cast { expr: inner, .. }
             | E::IsNull(inner)
             | E::IsNotNull(inner)
@@ -594,7 +608,8 @@ fn operator_before(text: &str, symbol: &str, operand: Span) -> Option<u32> {
     let before: Vec<char> = text.chars().take(at).collect();
     let end = before.iter().rposition(|&c| !letters::is_blank_char(c) && c != '(')? + 1;
     let start = end.checked_sub(symbol.chars().count())?;
-    before[start..end].iter().copied().eq(symbol.chars()).then_some(start as u32 + 1)
+    let is_there = before[start..end].iter().zip(symbol.chars()).all(|(one, other)| one.eq_ignore_ascii_case(&other));
+    is_there.then_some(start as u32 + 1)
 }
 
 impl<'a> Binder<'a> {

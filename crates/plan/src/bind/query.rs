@@ -320,7 +320,7 @@ impl Binder<'_> {
         }
         let mut columns = Vec::with_capacity(types.len());
         for ((left, right), &ty) in left_query.columns.iter().zip(&right_query.columns).zip(&types) {
-            let collation = self.at(span, left.collation.clone().with(right.collation.clone()))?;
+            let collation = self.both_collations(left.collation.clone(), right.collation.clone(), span)?;
             if op != SetOperation::Union || !all {
                 self.at(span, collation.expect_one())?;
                 self.at(span, crate::bind::types::expect_comparable(ty, false))?;
@@ -383,8 +383,8 @@ impl Binder<'_> {
             for (expr, collation) in row.content.iter().zip(&mut collations) {
                 self.ended_with = Collation::Default;
                 bounds.push((self.expr(expr)?, expr.span()));
-                let both = std::mem::take(collation).with(self.take_collation());
-                *collation = self.at(expr.span(), both)?;
+                let own = self.take_collation();
+                *collation = self.both_collations(std::mem::take(collation), own, expr.span())?;
             }
             rows.push(bounds);
         }

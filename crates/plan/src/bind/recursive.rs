@@ -169,7 +169,7 @@ impl Binder<'_> {
                     .hint("Cast the output of the non-recursive term to the correct type.");
                 return Err(self.place(span, error));
             }
-            let collation = self.at(span, left.collation.clone().with(right.collation.clone()))?;
+            let collation = self.both_collations(left.collation.clone(), right.collation.clone(), span)?;
             let named = |collation: &Collation| collation.name().unwrap_or_else(|| "default".into());
             let (before, after) = (named(&left.collation), named(&collation));
             if before != after {

@@ -2,6 +2,7 @@
 
 use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
+use sqlparser::tokenizer::Span;
 
 /// What the parts of an expression say of its collation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,8 +16,8 @@ pub enum Collation {
     Conflict(CompactString, CompactString),
     /// A column of a query that leaves it open.
     Open,
-    /// One that COLLATE names, and where that stands in the text, if that is known.
-    Explicit(CompactString, Option<u32>),
+    /// One that COLLATE names, and where its name stands in the text.
+    Explicit(CompactString, Span),
 }
 
 impl Collation {
@@ -24,16 +25,12 @@ impl Collation {
     pub fn with(self, other: Self) -> Result<Self> {
         use Collation::{Conflict, Default, Explicit, Implicit, Open};
         Ok(match (self, other) {
-            (Explicit(one, _), Explicit(other, position)) if one != other => {
+            (Explicit(one, _), Explicit(other, _)) if one != other => {
                 let (one, other) = (bare(&one), bare(&other));
                 let message = format!("collation mismatch between explicit collations \"{one}\" and \"{other}\"");
-                let error = Error::new(SqlState("42P21"), message);
-                return Err(match position {
-                    Some(position) => error.at(position),
-                    None => error,
-                });
+                return Err(Error::new(SqlState("42P21"), message));
             }
-            (Explicit(name, position), _) | (_, Explicit(name, position)) => Explicit(name, position),
+            (Explicit(name, span), _) | (_, Explicit(name, span)) => Explicit(name, span),
             (Conflict(one, other), _) | (_, Conflict(one, other)) => Conflict(one, other),
             (Implicit(one), Implicit(other)) if one != other => Conflict(one, other),
             (Implicit(name), _) | (_, Implicit(name)) => Implicit(name),

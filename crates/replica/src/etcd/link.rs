@@ -8,14 +8,17 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::timeout;
+use tonic::body::Body;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
+use tonic::codegen::{Service, http};
 use tonic::metadata::MetadataValue;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
 use super::messages::{AuthenticateRequest, AuthenticateResponse};
+use super::whole::Whole;
 use super::{EtcdError, EtcdOptions};
 use crate::address::{Address, Credentials, Tls};
 use crate::coordinator::{Failure, Refusal};
@@ -149,7 +152,7 @@ impl Link {
         self.call(|connected| {
             let request = request.clone();
             async move {
-                let mut grpc = client(connected).await?;
+                let mut grpc = client(Whole(connected.channel)).await?;
                 let request = self.with_token(Request::new(request)).await?;
                 let path = PathAndQuery::from_static(path);
                 let answer = grpc.unary(request, path, ProstCodec::<Q, A>::default()).await;
@@ -189,7 +192,7 @@ impl Link {
         A: prost::Message + Default + Send + Sync + 'static,
         S: tokio_stream::Stream<Item = Q> + Send + 'static,
     {
-        let mut grpc = client(connected.clone()).await?;
+        let mut grpc = client(connected.channel.clone()).await?;
         let mut request = self.with_token(Request::new(requests)).await?;
         request.metadata_mut().insert(NEEDS_LEADER.0, MetadataValue::from_static(NEEDS_LEADER.1));
         let path = PathAndQuery::from_static(path);
@@ -239,7 +242,7 @@ impl Link {
         if let Some(token) = self.token.lock().clone() {
             return Ok(token);
         }
-        let mut grpc = client(self.connected().await?).await?;
+        let mut grpc = client(Whole(self.connected().await?.channel)).await?;
         let request = AuthenticateRequest { name: credentials.user.clone(), password: credentials.password.clone() };
         let path = PathAndQuery::from_static("/etcdserverpb.Auth/Authenticate");
         let codec = ProstCodec::<AuthenticateRequest, AuthenticateResponse>::default();
@@ -264,7 +267,7 @@ impl Link {
         for endpoint in &self.endpoints {
             let asking = async {
                 let channel = endpoint.connect().await.ok()?;
-                let mut grpc = client(Connected { channel, number: 0 }).await.ok()?;
+                let mut grpc = client(Whole(channel)).await.ok()?;
                 let request = self.with_token(Request::new(request.clone())).await.ok()?;
                 let path = PathAndQuery::from_static(path);
                 Some(grpc.unary(request, path, ProstCodec::<Q, A>::default()).await.ok()?.into_inner())
@@ -275,8 +278,11 @@ impl Link {
     }
 }
 
-async fn client(connected: Connected) -> Result<Grpc<Channel>, CallError> {
-    let mut grpc = Grpc::new(connected.channel).max_decoding_message_size(ANSWER_BYTES_MAX);
+async fn client<C>(channel: C) -> Result<Grpc<C>, CallError>
+where
+    C: Service<http::Request<Body>, Response = http::Response<Body>, Error = tonic::transport::Error>,
+{
+    let mut grpc = Grpc::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
     match grpc.ready().await {
         Ok(()) => Ok(grpc),
         Err(e) => Err(CallError::Status(Status::unavailable(reasons(&e)))),

@@ -589,7 +589,9 @@ impl Client {
         let Some(Owed { mut ticket, from }) = self.owed.take() else { return Ok(()) };
         if !ticket.is_durable() {
             self.member().waits_for(Some(Waits::Durability));
-            let due = match budget::may_block_briefly().then(|| ticket.flush_if_alone()) {
+            // The first question comes first: the second one wakes up a thread.
+            let may_flush = ticket.is_alone() && budget::may_block_briefly();
+            let due = match may_flush.then(|| ticket.flush_if_alone()) {
                 Some(Ok(true)) => Ok(ticket.seen()),
                 Some(Err(error)) => Err(error),
                 Some(Ok(false)) | None => {

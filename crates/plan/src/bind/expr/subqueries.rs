@@ -230,7 +230,7 @@ impl Binder<'_> {
             };
             let ty = if ty == Type::Unknown { Type::Text } else { ty };
             let expr = self.coerce(bound, ty.into(), CastContext::Implicit, left_span)?;
-            let both = self.at(left_span, collation.with(column.collation.clone()))?;
+            let both = self.both_collations(collation, column.collation.clone(), left_span)?;
             let is_open = both.is_open() && collation::is_collatable(ty);
             let is_equality = matches!(op, CompareOp::Eq | CompareOp::Ne);
             let order =
