@@ -416,7 +416,9 @@ fn a_writer_killed_within_a_transaction_leaves_its_last_commit_and_a_free_lock()
             let txn = loop {
                 match if waits { db.write() } else { db.try_write() } {
                     // The background thread makes a steady point, or waits to. The alarm ends this.
-                    Err(Error::Busy) if durability == RESTLESS && !waits => std::thread::sleep(Duration::from_millis(1)),
+                    Err(Error::Busy) if durability == RESTLESS && !waits => {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
                     txn => break txn.unwrap_or_else(|e| panic!("{name}, {waits}: {e}")),
                 }
             };
