@@ -245,7 +245,7 @@ fn long_rows_of_operators_behind_one_value_take_no_time_of_their_squares() {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
     };
-    with_small_stack(|| {
+    with_small_stack(move || {
         let db = TestDatabase::new("CREATE TABLE t (a int PRIMARY KEY)");
         let mut client = db.client();
         for (what, value, operator) in [
