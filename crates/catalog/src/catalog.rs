@@ -64,6 +64,10 @@ pub struct Catalog {
     routines_named: HashMap<CompactString, Vec<ObjectId>>,
     /// For each table, those that refer to it.
     referenced_by: HashMap<ObjectId, Vec<ObjectId>>,
+    /// Another one for each state of all that is there besides relations and comments.
+    besides_relations: u64,
+    /// For each index, constraint, policy and trigger the table, or the view, that it is part of.
+    part_of: HashMap<ObjectId, ObjectId>,
     /// By object, and number of its column; 0 for the object itself, [`CONSTRAINT_COMMENT`] for the
     /// constraint that has an index's number.
     comments: BTreeMap<(ObjectId, i32), String>,
@@ -159,7 +163,27 @@ pub enum Change {
     Comment(ObjectId, i32, Option<String>),
 }
 
-/// The number of the next state of temporary objects, of any session.
+impl Change {
+    /// Whether it changes relations, what belongs to them, or comments, and nothing else.
+    fn is_of_relations(&self) -> bool {
+        matches!(
+            self,
+            Self::PutTable(_)
+                | Self::DropTable(_)
+                | Self::PutSequence(_)
+                | Self::DropSequence(_)
+                | Self::PutView(_)
+                | Self::DropView(_)
+                | Self::PutRule(_)
+                | Self::DropRule(_)
+                | Self::PutStatistics(_)
+                | Self::DropStatistics(_)
+                | Self::Comment(..)
+        )
+    }
+}
+
+/// The number of the next state of some objects, in whichever copy of a catalogue.
 static NEXT_VERSION: AtomicU64 = AtomicU64::new(1);
 
 /// The schema of a session's temporary objects.
@@ -275,6 +299,11 @@ fn get_u64(txn: &mut dyn Transaction, key: &[u8]) -> Result<u64> {
     }
 }
 
+/// The numbers of a table's parts, its triggers among them.
+fn parts_of(table: &Table) -> impl Iterator<Item = ObjectId> {
+    table.part_numbers().into_iter().chain(table.triggers.iter().map(|trigger| trigger.id))
+}
+
 impl Catalog {
     /// The version that a transaction sees.
     pub fn version_seen_by(txn: &mut dyn Transaction) -> Result<u64> {
@@ -359,6 +388,7 @@ impl Catalog {
 
     /// Forgets a schema with all that is in it.
     pub(crate) fn forget_schema(&mut self, schema: &str) {
+        self.besides_relations = NEXT_VERSION.fetch_add(1, Ordering::Relaxed);
         self.schemas.remove(schema);
         self.relations.remove(schema);
         let tables: Vec<ObjectId> =
@@ -366,6 +396,7 @@ impl Catalog {
         tables.into_iter().for_each(|table| self.forget_table(table));
         self.sequences.retain(|_, sequence| sequence.schema != schema);
         self.views.retain(|_, view| view.schema != schema);
+        self.part_of.retain(|_, of| self.tables.contains_key(of) || self.views.contains_key(of));
         self.types.retain(|_, ty| ty.schema != schema);
         let routines: Vec<ObjectId> =
             self.routines.values().filter(|routine| routine.schema == schema).map(|routine| routine.id).collect();
@@ -622,10 +653,23 @@ impl Catalog {
             old.indexes.iter().for_each(|index| _ = names.remove(&index.name));
             old.primary_key.iter().for_each(|key| _ = names.remove(&key.name));
         }
+        for part in parts_of(&old) {
+            self.part_of.remove(&part);
+        }
         for foreign_key in &old.foreign_keys {
             if let Some(referring) = self.referenced_by.get_mut(&foreign_key.target) {
                 referring.retain(|&referring| referring != id);
             }
+        }
+    }
+
+    fn forget_view(&mut self, id: ObjectId) {
+        let Some(old) = self.views.remove(&id) else { return };
+        if !old.materialized {
+            self.unname(&old.schema, &old.name);
+        }
+        for trigger in &old.triggers {
+            self.part_of.remove(&trigger.id);
         }
     }
 
@@ -643,6 +687,9 @@ impl Catalog {
     }
 
     pub(crate) fn add(&mut self, change: Change) {
+        if !change.is_of_relations() {
+            self.besides_relations = NEXT_VERSION.fetch_add(1, Ordering::Relaxed);
+        }
         match change {
             Change::PutSchema(schema) => {
                 self.schemas.retain(|_, old| old.id != schema.id);
@@ -664,6 +711,7 @@ impl Catalog {
                         referring.push(table.id);
                     }
                 }
+                self.part_of.extend(parts_of(&table).map(|part| (part, table.id)));
                 self.name(&table.schema, table.name.clone(), Relation::Table(Arc::clone(&table)));
                 self.tables.insert(table.id, table);
             }
@@ -682,11 +730,9 @@ impl Catalog {
             }
             Change::PutView(view) => {
                 let view = Arc::new(view);
-                if let Some(old) = self.views.insert(view.id, Arc::clone(&view))
-                    && !old.materialized
-                {
-                    self.unname(&old.schema, &old.name);
-                }
+                self.forget_view(view.id);
+                self.views.insert(view.id, Arc::clone(&view));
+                self.part_of.extend(view.triggers.iter().map(|trigger| (trigger.id, view.id)));
                 if !view.materialized {
                     self.name(&view.schema, view.name.clone(), Relation::View(Arc::clone(&view)));
                 }
@@ -744,14 +790,21 @@ impl Catalog {
             Change::PutLocale(locale) => self.locale = Some(locale),
             Change::Comment(id, column, Some(text)) => _ = self.comments.insert((id, column), text),
             Change::Comment(id, column, None) => _ = self.comments.remove(&(id, column)),
-            Change::DropView(id) => {
-                if let Some(old) = self.views.remove(&id)
-                    && !old.materialized
-                {
-                    self.unname(&old.schema, &old.name);
-                }
-            }
+            Change::DropView(id) => self.forget_view(id),
         }
+    }
+
+    /// Tells states of all that is there besides relations and comments apart: in catalogues that give
+    /// the same number this is the same.
+    #[must_use]
+    pub fn besides_relations(&self) -> u64 {
+        self.besides_relations
+    }
+
+    /// How many tables and views there are.
+    #[must_use]
+    pub fn relation_count(&self) -> usize {
+        self.tables.len() + self.views.len()
     }
 
     /// A schema.
@@ -807,13 +860,25 @@ impl Catalog {
         if let Some(sequence) = self.sequences.get(&id) {
             return Some((sequence.schema.clone(), sequence.name.clone(), Relation::Sequence(Arc::clone(sequence))));
         }
-        self.tables.values().find_map(|table| {
-            if let Some(key) = table.primary_key.as_ref().filter(|key| key.id == id) {
-                return Some((table.schema.clone(), key.name.clone(), Relation::PrimaryKey(table.id)));
-            }
-            let index = table.indexes.iter().find(|index| index.id == id)?;
-            Some((table.schema.clone(), index.name.clone(), Relation::Index(table.id, Arc::clone(index))))
-        })
+        let table = self.table_with_part(id)?;
+        if let Some(key) = table.primary_key.as_ref().filter(|key| key.id == id) {
+            return Some((table.schema.clone(), key.name.clone(), Relation::PrimaryKey(table.id)));
+        }
+        let index = table.indexes.iter().find(|index| index.id == id)?;
+        Some((table.schema.clone(), index.name.clone(), Relation::Index(table.id, Arc::clone(index))))
+    }
+
+    /// The table that an index, a constraint, a policy or a trigger is part of, by the number of that
+    /// part.
+    #[must_use]
+    pub fn table_with_part(&self, part: ObjectId) -> Option<&Arc<Table>> {
+        self.tables.get(self.part_of.get(&part)?)
+    }
+
+    /// The view that a trigger is part of.
+    #[must_use]
+    pub fn view_with_trigger(&self, trigger: ObjectId) -> Option<&Arc<View>> {
+        self.views.get(self.part_of.get(&trigger)?)
     }
 
     /// The number of a relation.

@@ -2,7 +2,8 @@
 //! tables is elsewhere.
 //!
 //! Rows that were made may be kept, for as long as [`Lasting`] says, and shared by all who read
-//! them. A table has keys: columns by whose values its rows are looked up ([`MadeRows::find`]),
+//! them. Where rows of a few relations are asked for, only these may be made ([`Rows::wants`]). A
+//! table has keys: columns by whose values its rows are looked up ([`MadeRows::find`]),
 //! instead of all of them being read. The order by a key is made when a row is first looked up by it.
 //!
 //! Invariants: rows that are found come in the order of the table. A cell that changes while the
@@ -62,13 +63,16 @@ pub enum Lasting {
     Catalog,
 }
 
-/// A column by which rows are looked up. It has numbers or texts that are equal if their bytes are.
+/// A column by which rows are looked up, alone or together with a second one. They have numbers or
+/// texts that are equal if their bytes are.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemKey {
     /// The column's place.
     pub column: usize,
     /// About how many rows have the same value.
     pub rows_alike: f64,
+    /// The place of another column: about one row has the same values in both.
+    pub second: Option<usize>,
 }
 
 /// Cells that are not kept with a row.
@@ -80,8 +84,17 @@ pub struct Fresh {
     pub fill: fn(&Env, &[Datum], &mut [Datum]) -> Result<()>,
 }
 
-/// Finds the rows of a table, or makes them.
-pub type FindRows = fn(&SystemTable, &Env) -> Result<Arc<MadeRows>>;
+/// Values of a key by which rows are looked up.
+#[derive(Debug, Clone, Copy)]
+pub struct WantedRows<'v> {
+    /// The place of the key.
+    pub key: usize,
+    /// Values of its first column.
+    pub values: &'v [Datum],
+}
+
+/// Finds the rows of a table, or makes them: all of them or, where some are wanted, at least these.
+pub type FindRows = fn(&SystemTable, &Env, Option<WantedRows<'_>>) -> Result<Arc<MadeRows>>;
 
 impl std::fmt::Debug for SystemTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -100,10 +113,25 @@ pub struct Rows {
     width: usize,
     /// Whether rows may end before the last columns.
     is_padded: bool,
+    /// The relations whose rows are wanted; `None`: all.
+    relations: Option<Vec<u32>>,
     cells: Vec<Datum>,
 }
 
 impl Rows {
+    /// The relations whose rows are wanted, by number; `None`: all. Indexes go with their tables. Rows
+    /// of others do no harm.
+    #[must_use]
+    pub fn relations(&self) -> Option<&[u32]> {
+        self.relations.as_deref()
+    }
+
+    /// Whether the rows of a relation are wanted.
+    #[must_use]
+    pub fn wants(&self, relation: u32) -> bool {
+        self.relations.as_ref().is_none_or(|wanted| wanted.contains(&relation))
+    }
+
     /// Adds a row: a value for each column, in order. Where that is allowed, the last ones may be
     /// missing: they are NULL. Polls, as there may be very many objects; see
     /// [`colibri_types::pulse`].
@@ -121,34 +149,37 @@ impl SystemTable {
         if self.schema == "pg_catalog" { PG_CATALOG } else { INFORMATION_SCHEMA }
     }
 
-    /// Makes all rows.
+    /// Makes all rows, or those of some relations.
     ///
     /// # Errors
     /// Of making them; that a statement was cancelled meanwhile.
-    pub fn make(&self, env: &Env) -> Result<Arc<MadeRows>> {
-        let mut rows = Rows { width: self.columns.len(), is_padded: self.is_padded, cells: Vec::new() };
+    pub fn make(&self, env: &Env, relations: Option<Vec<u32>>) -> Result<Arc<MadeRows>> {
+        let is_whole = relations.is_none();
+        let mut rows = Rows { width: self.columns.len(), is_padded: self.is_padded, relations, cells: Vec::new() };
         if let Some(fill) = self.rows {
             fill(env, &mut rows)?;
         }
         if !rows.cells.len().is_multiple_of(self.columns.len()) {
             return Err(Error::internal(format_args!("rows of {self:?} have another width than it")));
         }
-        Ok(Arc::new(MadeRows::new(self, rows.cells)))
+        Ok(Arc::new(MadeRows::new(self, rows.cells, is_whole)))
     }
 }
 
 /// The rows of a table, as they were made.
 #[derive(Debug)]
 pub struct MadeRows {
+    /// All rows of the table.
+    is_whole: bool,
     width: usize,
     cells: Vec<Datum>,
     /// For each key of the table, the numbers of the rows in the order of its values. Rows with NULL
-    /// are left out, and rows with equal values come in the order of the table.
+    /// in its first column are left out, and rows with equal values come in the order of the table.
     by_key: Vec<(SystemKey, OnceLock<Vec<u32>>)>,
 }
 
 /// A value that rows are looked up by.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum KeyValue<'v> {
     Number(i64),
     Text(&'v str),
@@ -165,9 +196,15 @@ impl<'v> KeyValue<'v> {
 }
 
 impl MadeRows {
-    fn new(table: &SystemTable, cells: Vec<Datum>) -> Self {
+    fn new(table: &SystemTable, cells: Vec<Datum>, is_whole: bool) -> Self {
         let by_key = table.keys.iter().map(|&key| (key, OnceLock::new())).collect();
-        Self { width: table.columns.len(), cells, by_key }
+        Self { is_whole, width: table.columns.len(), cells, by_key }
+    }
+
+    /// Whether these are all rows of the table.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
     /// How many rows there are.
@@ -197,21 +234,32 @@ impl MadeRows {
         self.cells.len() * size_of::<Datum>()
     }
 
-    /// Adds the numbers of the rows that have a value in a key, in their order; `false` if rows
-    /// cannot be looked up by such a value. Nothing is equal to NULL.
+    /// Adds the numbers of the rows that have a value in a key, and if one is given another value in
+    /// its second column; `false` if rows cannot be looked up by such values. Nothing is equal to
+    /// NULL. Without a second value the rows come in the order of that column, and otherwise in the
+    /// table's.
     ///
     /// # Errors
     /// That the statement was cancelled.
-    pub fn find(&self, key: usize, value: &Datum, found: &mut Vec<u32>) -> Result<bool> {
-        if value.is_null() {
+    pub fn find(&self, key: usize, value: &Datum, second: Option<&Datum>, found: &mut Vec<u32>) -> Result<bool> {
+        if value.is_null() || second.is_some_and(Datum::is_null) {
             return Ok(true);
         }
-        let (Some((column, order)), Some(value)) = (self.ordered_by(key)?, KeyValue::of(value)) else {
+        let (Some((key, order)), Some(value)) = (self.ordered_by(key)?, KeyValue::of(value)) else {
             return Ok(false);
         };
+        let second = match (second, key.second) {
+            (None, _) => None,
+            (Some(second), Some(column)) if let Some(second) = KeyValue::of(second) => Some((column, second)),
+            (Some(_), _) => return Ok(false),
+        };
         let compared = |&row: &u32| {
-            let other = KeyValue::of(&self.row(row as usize)[column]);
-            other.map_or(Ordering::Less, |other| other.cmp(&value))
+            let row = self.row(row as usize);
+            let first = KeyValue::of(&row[key.column]).cmp(&Some(value));
+            match &second {
+                Some((column, second)) => first.then_with(|| KeyValue::of(&row[*column]).cmp(&Some(*second))),
+                None => first,
+            }
         };
         let first = order.partition_point(|row| compared(row) == Ordering::Less);
         found.extend(order[first..].iter().take_while(|row| compared(row) == Ordering::Equal));
@@ -227,8 +275,8 @@ impl MadeRows {
         if prefix.text.is_empty() && !prefix.is_whole {
             return Ok(false);
         }
-        let Some((column, order)) = self.ordered_by(key)? else { return Ok(false) };
-        let text = |&row: &u32| match &self.row(row as usize)[column] {
+        let Some((key, order)) = self.ordered_by(key)? else { return Ok(false) };
+        let text = |&row: &u32| match &self.row(row as usize)[key.column] {
             Datum::Text(text) => Some(&**text),
             _ => None,
         };
@@ -239,26 +287,27 @@ impl MadeRows {
         Ok(true)
     }
 
-    /// A key's column, and its rows in the order of the key; `None` if there is no such key.
-    fn ordered_by(&self, key: usize) -> Result<Option<(usize, &[u32])>> {
+    /// A key, and its rows in the order of the key; `None` if there is no such key.
+    fn ordered_by(&self, key: usize) -> Result<Option<(SystemKey, &[u32])>> {
         let Some((key, order)) = self.by_key.get(key) else { return Ok(None) };
         // Made outside of the cell, as it polls.
         let order = match order.get() {
             Some(order) => order,
             None => {
-                let made = self.order_by(key.column)?;
+                let made = self.order_by(*key)?;
                 order.get_or_init(|| made)
             }
         };
-        Ok(Some((key.column, order)))
+        Ok(Some((*key, order)))
     }
 
-    fn order_by(&self, column: usize) -> Result<Vec<u32>> {
-        let value = |row: u32| KeyValue::of(&self.row(row as usize)[column]);
+    fn order_by(&self, key: SystemKey) -> Result<Vec<u32>> {
+        let value = |row: u32| KeyValue::of(&self.row(row as usize)[key.column]);
+        let second = |row: u32| key.second.and_then(|column| KeyValue::of(&self.row(row as usize)[column]));
         let count = u32::try_from(self.len()).map_err(|_| Error::internal("a system table has too many rows"))?;
         pulse::work(self.len())?;
         let mut order: Vec<u32> = (0..count).filter(|&row| value(row).is_some()).collect();
-        order.sort_by(|&one, &other| value(one).cmp(&value(other)));
+        order.sort_by(|&one, &other| value(one).cmp(&value(other)).then_with(|| second(one).cmp(&second(other))));
         Ok(order)
     }
 }

@@ -348,7 +348,7 @@ fn reads(node: &Node, table: &Table, once: bool, seen: &mut Vec<usize>) -> bool 
         Node::Working { .. } | Node::Rest { .. } => false,
         Node::System { lookup, .. } => {
             let mut any = false;
-            lookup.iter().for_each(|lookup| lookup.values.for_each_value(&mut |value| any |= reads_anything(value)));
+            lookup.iter().for_each(|lookup| lookup.for_each_value(&mut |value| any |= reads_anything(value)));
             any
         }
         Node::Expand { input, calls } => {

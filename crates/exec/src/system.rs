@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::system_tables::{Fresh, MadeRows, SystemTable};
-use colibri_types::{Datum, Result};
+use colibri_catalog::system_tables::{Fresh, MadeRows, SystemTable, WantedRows};
+use colibri_types::{Datum, Error, Result, prefix::Prefix};
 
 use super::operator::Operator;
 use super::{Batch, Exec, Scope, Step};
@@ -24,6 +24,7 @@ pub(super) struct SystemRun {
     fresh: Option<Fresh>,
     /// A row with these.
     whole: Vec<Datum>,
+    /// All rows, or those that this run wants.
     rows: Option<Arc<MadeRows>>,
     which: Which,
     /// How many of them were given.
@@ -53,53 +54,103 @@ impl SystemRun {
     }
 }
 
-/// The rows that have the values looked for. Values that keys cannot be compared with have all rows
-/// read.
-fn looked_up(lookup: &SystemLookup, rows: &MadeRows, scope: &mut Scope<'_>) -> Result<Which> {
-    let mut found = Vec::new();
-    let mut scratch = Datum::Null;
-    let mut all_known = true;
-    let values = match &lookup.values {
-        SystemValues::Are(values) => values,
-        SystemValues::Start(kind, pattern) => {
-            let pattern = match pattern.eval(scope, &[], &mut scratch)? {
-                Datum::Text(pattern) => kind.prefix(pattern),
-                Datum::Null => return Ok(Which::These(found)),
-                _ => return Ok(Which::All),
-            };
-            if !rows.find_texts(lookup.key, &pattern, &mut found)? {
-                return Ok(Which::All);
-            }
-            found.sort_unstable();
-            return Ok(Which::These(found));
+impl SystemRun {
+    /// Finds the rows, and out which of them this run reads.
+    fn ask(&mut self, ex: &mut Exec<'_, '_>) -> Result<Which> {
+        let sought = self.lookup.as_ref().map(|lookup| sought(lookup, &mut ex.scope())).transpose()?;
+        let wanted = match (&self.lookup, &sought) {
+            (Some(lookup), Some(Sought::Values { firsts, .. })) => Some(WantedRows { key: lookup.key, values: firsts }),
+            _ => None,
+        };
+        let rows: &MadeRows = match &self.rows {
+            Some(rows) => rows,
+            None => self.rows.insert((self.table.find)(self.table, ex.cx.env, wanted)?),
+        };
+        match (&self.lookup, &sought) {
+            (Some(lookup), Some(sought)) => found(sought, lookup.key, rows),
+            _ => Ok(Which::All),
         }
-    };
-    match values {
-        KeyPart::Eq(value) => all_known = rows.find(lookup.key, value.eval(scope, &[], &mut scratch)?, &mut found)?,
+    }
+}
+
+/// What a lookup looks for, of this run.
+enum Sought {
+    Values {
+        firsts: Vec<Datum>,
+        seconds: Option<Vec<Datum>>,
+    },
+    Start(Prefix),
+    /// Something that keys cannot be compared with.
+    Unknown,
+}
+
+/// Adds the values of a part of a key; `false` if there are any that keys cannot be compared with.
+fn add_values(part: &KeyPart, scope: &mut Scope<'_>, values: &mut Vec<Datum>) -> Result<bool> {
+    match part {
+        KeyPart::Eq(value) => values.push(value.eval_owned(scope, &[])?),
         KeyPart::In(list) => {
             for value in list {
-                let mut scratch = Datum::Null;
-                all_known &= rows.find(lookup.key, value.eval(scope, &[], &mut scratch)?, &mut found)?;
+                values.push(value.eval_owned(scope, &[])?);
             }
         }
-        KeyPart::AnyOf(array) => match array.eval(scope, &[], &mut scratch)? {
-            Datum::Array(array) => {
-                for value in array.values() {
-                    all_known &= rows.find(lookup.key, value, &mut found)?;
+        KeyPart::AnyOf(array) => match array.eval_owned(scope, &[])? {
+            Datum::Array(array) => values.extend(array.values().iter().cloned()),
+            Datum::Null => {}
+            _ => return Ok(false),
+        },
+        KeyPart::Null => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn sought(lookup: &SystemLookup, scope: &mut Scope<'_>) -> Result<Sought> {
+    let mut firsts = Vec::new();
+    let is_known = match &lookup.values {
+        SystemValues::Are(part) => add_values(part, scope, &mut firsts)?,
+        SystemValues::Start(kind, pattern) => {
+            return Ok(match pattern.eval_owned(scope, &[])? {
+                Datum::Text(pattern) => Sought::Start(kind.prefix(&pattern)),
+                Datum::Null => Sought::Values { firsts, seconds: None },
+                _ => Sought::Unknown,
+            });
+        }
+    };
+    if !is_known {
+        return Ok(Sought::Unknown);
+    }
+    let Some(part) = &lookup.second else { return Ok(Sought::Values { firsts, seconds: None }) };
+    let mut seconds = Vec::new();
+    // All rows with the first values are found where the second ones cannot be compared with.
+    let is_known = add_values(part, scope, &mut seconds)?;
+    Ok(Sought::Values { firsts, seconds: is_known.then_some(seconds) })
+}
+
+/// The rows that have what is sought, in the order of the table, each once. All rows are read for
+/// values that keys cannot be compared with.
+fn found(sought: &Sought, key: usize, rows: &MadeRows) -> Result<Which> {
+    let mut found = Vec::new();
+    let mut is_known = true;
+    match sought {
+        Sought::Values { firsts, seconds } => {
+            for first in firsts {
+                match seconds {
+                    None => is_known &= rows.find(key, first, None, &mut found)?,
+                    Some(seconds) => {
+                        for second in seconds {
+                            is_known &= rows.find(key, first, Some(second), &mut found)?;
+                        }
+                    }
                 }
             }
-            other => all_known = other.is_null(),
-        },
-        KeyPart::Null => all_known = false,
+        }
+        Sought::Start(prefix) => is_known = rows.find_texts(key, prefix, &mut found)?,
+        Sought::Unknown => is_known = false,
     }
-    if !all_known {
+    if !is_known {
         return Ok(Which::All);
     }
-    if !matches!(values, KeyPart::Eq(_)) {
-        // In the order of the table, each once.
-        found.sort_unstable();
-        found.dedup();
-    }
+    found.sort_unstable();
+    found.dedup();
     Ok(Which::These(found))
 }
 
@@ -111,25 +162,20 @@ impl Operator for SystemRun {
 
     fn rewind(&mut self, _: &mut Exec<'_, '_>) {
         (self.which, self.at) = (Which::NotAsked, 0);
+        self.rows.take_if(|rows| !rows.is_whole());
     }
 
     fn step(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
         if ex.is_used_up() {
             return Ok(Step::Yield);
         }
-        let rows = match &self.rows {
-            Some(rows) => Arc::clone(rows),
-            None => Arc::clone(self.rows.insert((self.table.find)(self.table, ex.cx.env)?)),
-        };
         if matches!(self.which, Which::NotAsked) {
-            self.which = match &self.lookup {
-                None => Which::All,
-                Some(lookup) => match looked_up(lookup, &rows, &mut ex.scope()) {
-                    Ok(which) => which,
-                    Err(error) => return ex.interrupted(error, out),
-                },
-            };
+            match self.ask(ex) {
+                Ok(which) => self.which = which,
+                Err(error) => return ex.interrupted(error, out),
+            }
         }
+        let Some(rows) = self.rows.clone() else { return Err(Error::internal("rows were asked for and not found")) };
         let count = match &self.which {
             Which::These(numbers) => numbers.len(),
             Which::NotAsked | Which::All => rows.len(),

@@ -563,21 +563,17 @@ impl Writer<'_> {
                 if let Some(lookup) = lookup {
                     let column = table.columns[table.keys[lookup.key].column].0;
                     let names = Names { columns: &[], slots };
-                    let condition = match &lookup.values {
-                        SystemValues::Are(KeyPart::Eq(value)) => format!("({column} = {})", expr_text(value, names)),
-                        SystemValues::Are(KeyPart::AnyOf(array)) => {
-                            format!("({column} = ANY ({}))", expr_text(array, names))
-                        }
-                        SystemValues::Are(KeyPart::In(list)) => {
-                            let list: Vec<String> = list.iter().map(|value| expr_text(value, names)).collect();
-                            format!("({column} IN ({}))", list.join(", "))
-                        }
-                        SystemValues::Are(KeyPart::Null) => format!("({column} IS NULL)"),
+                    let mut condition = match &lookup.values {
+                        SystemValues::Are(part) => part_text(column, part, names),
                         SystemValues::Start(kind, pattern) => starts_text(*kind, column, pattern, names),
                     };
+                    if let (Some(second), Some(part)) = (table.keys[lookup.key].second, &lookup.second) {
+                        let second = part_text(table.columns[second].0, part, names);
+                        condition = format!("({condition} AND {second})");
+                    }
                     self.property(place, "Lookup Cond", condition);
                     let mut values = Vec::new();
-                    lookup.values.for_each_value(&mut |value| values.push(value));
+                    lookup.for_each_value(&mut |value| values.push(value));
                     self.subqueries(values, place, &[], slots);
                 }
             }
@@ -1070,6 +1066,19 @@ fn range_text<'n>(ranges: &KeyRanges, name: &dyn Fn(usize) -> &'n str, names: Na
         conditions.push(format!("({bounded} IS NOT NULL)"));
     }
     (!conditions.is_empty()).then(|| all_of(&conditions))
+}
+
+/// The condition that a column has values of a key.
+fn part_text(column: &str, part: &KeyPart, names: Names<'_>) -> String {
+    match part {
+        KeyPart::Eq(value) => format!("({column} = {})", expr_text(value, names)),
+        KeyPart::AnyOf(array) => format!("({column} = ANY ({}))", expr_text(array, names)),
+        KeyPart::In(list) => {
+            let list: Vec<String> = list.iter().map(|value| expr_text(value, names)).collect();
+            format!("({column} IN ({}))", list.join(", "))
+        }
+        KeyPart::Null => format!("({column} IS NULL)"),
+    }
 }
 
 /// The condition that a column begins as a pattern does.

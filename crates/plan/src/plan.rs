@@ -449,6 +449,8 @@ pub struct SystemLookup {
     pub key: usize,
     /// Which values it is to have.
     pub values: SystemValues,
+    /// Which values the key's second column is to have, if that is known. Never [`KeyPart::Null`].
+    pub second: Option<KeyPart>,
     /// About how many rows are found.
     pub rows: f64,
 }
@@ -462,13 +464,14 @@ pub enum SystemValues {
     Start(PatternKind, Expr),
 }
 
-impl SystemValues {
+impl SystemLookup {
     /// Calls `visit` with each expression.
     pub fn for_each_value<'r>(&'r self, visit: &mut dyn FnMut(&'r Expr)) {
-        match self {
-            Self::Are(values) => values.for_each_value(visit),
-            Self::Start(_, pattern) => visit(pattern),
+        match &self.values {
+            SystemValues::Are(values) => values.for_each_value(visit),
+            SystemValues::Start(_, pattern) => visit(pattern),
         }
+        self.second.iter().for_each(|values| values.for_each_value(visit));
     }
 }
 

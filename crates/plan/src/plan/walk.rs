@@ -60,7 +60,7 @@ impl Node {
             }
             Self::Delete(delete) => delete.returning.iter().flatten().for_each(visit),
             Self::Merge(merge) => merge.for_each_expr(visit),
-            Self::System { lookup, .. } => lookup.iter().for_each(|lookup| lookup.values.for_each_value(visit)),
+            Self::System { lookup, .. } => lookup.iter().for_each(|lookup| lookup.for_each_value(visit)),
             Self::Parallel { .. }
             | Self::Distinct { .. }
             | Self::GroupingSets { .. }

@@ -609,8 +609,8 @@ impl Planner<'_> {
             let conditions: Vec<Expr> = item.conditions.iter().chain(across.iter().filter(usable)).cloned().collect();
             let known = |column| columns.has(column);
             let of_table = (*table, tables.relations[*index].base);
-            if let Some((by, found)) = SystemWanted::with(self, of_table, &conditions, &known).cheapest()
-                && (columns.has_any(&conditions[by]) || item.is_filter())
+            if let Some((mut by, found)) = SystemWanted::with(self, of_table, &conditions, &known).cheapest()
+                && (by.any(|condition| columns.has_any(condition)) || item.is_filter())
             {
                 let cost = rows * (SYSTEM_SEEK_COST + found * seen);
                 if cost < best.0 {

@@ -42,7 +42,16 @@ struct Found {
     condition: usize,
     key: usize,
     values: SystemValues,
+    /// The condition on the key's second column, and the values that it wants.
+    second: Option<(usize, KeyPart)>,
     rows: f64,
+}
+
+impl Found {
+    /// The conditions that are met by what is found.
+    fn conditions(&self) -> impl Iterator<Item = usize> + use<> {
+        [Some(self.condition), self.second.as_ref().map(|(condition, _)| *condition)].into_iter().flatten()
+    }
 }
 
 impl<'a> SystemWanted<'a> {
@@ -65,10 +74,12 @@ impl<'a> SystemWanted<'a> {
         Self { table, base, conditions, known, uses_keys: planner.sizes.rewrites() != Rewrites::None }
     }
 
-    /// The condition that rows are best looked up by, and about how many are found; `None` if all of
+    /// The conditions that rows are best looked up by, and about how many are found; `None` if all of
     /// them have to be read.
-    pub(super) fn cheapest(&self) -> Option<(usize, f64)> {
-        self.best().map(|found| (found.condition, found.rows))
+    pub(super) fn cheapest(&self) -> Option<(impl Iterator<Item = &'a Expr> + use<'a>, f64)> {
+        let found = self.best()?;
+        let conditions = self.conditions;
+        Some((found.conditions().map(|at| &conditions[at]), found.rows))
     }
 
     /// About how many rows are looked at.
@@ -79,23 +90,25 @@ impl<'a> SystemWanted<'a> {
     /// About how many of these fulfil all conditions.
     pub(super) fn rows_left(&self) -> f64 {
         let best = self.best();
-        let others = self.conditions.len() - usize::from(best.is_some());
+        let others = self.conditions.len() - best.iter().flat_map(Found::conditions).count();
         (best.map_or(self.table.rows_expected, |found| found.rows) * left_by(others)).max(1.0)
     }
 
     /// How rows are looked up, the values changed by `changed`.
     pub(super) fn lookup(&self, changed: &dyn Fn(Expr) -> Expr) -> Option<Arc<SystemLookup>> {
-        let Found { key, values, rows, .. } = self.best()?;
+        let Found { key, values, second, rows, .. } = self.best()?;
+        let changed_part = |part| match part {
+            KeyPart::Eq(value) => KeyPart::Eq(changed(value)),
+            KeyPart::AnyOf(array) => KeyPart::AnyOf(changed(array)),
+            KeyPart::In(list) => KeyPart::In(list.into_iter().map(changed).collect()),
+            KeyPart::Null => KeyPart::Null,
+        };
         let values = match values {
-            SystemValues::Are(KeyPart::Eq(value)) => SystemValues::Are(KeyPart::Eq(changed(value))),
-            SystemValues::Are(KeyPart::AnyOf(array)) => SystemValues::Are(KeyPart::AnyOf(changed(array))),
-            SystemValues::Are(KeyPart::In(list)) => {
-                SystemValues::Are(KeyPart::In(list.into_iter().map(changed).collect()))
-            }
-            SystemValues::Are(KeyPart::Null) => return None,
+            SystemValues::Are(part) => SystemValues::Are(changed_part(part)),
             SystemValues::Start(kind, pattern) => SystemValues::Start(kind, changed(pattern)),
         };
-        Some(Arc::new(SystemLookup { key, values, rows }))
+        let second = second.map(|(_, part)| changed_part(part));
+        Some(Arc::new(SystemLookup { key, values, second, rows }))
     }
 
     /// Rows that fulfil all conditions, values from outside changed by `changed`; with the columns
@@ -121,29 +134,49 @@ impl<'a> SystemWanted<'a> {
             return None;
         }
         let found = self.conditions.iter().enumerate().filter_map(|(at, condition)| self.found_by(at, condition));
-        found.min_by(|one, other| one.rows.total_cmp(&other.rows))
+        found.map(|found| self.with_second(found)).min_by(|one, other| one.rows.total_cmp(&other.rows))
     }
 
-    fn found_by(&self, at: usize, condition: &Expr) -> Option<Found> {
-        let found = |key: usize, values: KeyPart, count: f64| {
-            let rows = (count * self.table.keys[key].rows_alike).min(self.table.rows_expected);
-            Found { condition: at, key, values: SystemValues::Are(values), rows }
-        };
+    /// The values that a condition wants in a column, where these are known, and about how many they
+    /// are.
+    fn wanted_by<'e>(&self, condition: &'e Expr) -> Option<(&'e Expr, KeyPart, f64)> {
         match condition {
             Expr::Compare { op: CompareOp::Eq, left, right } => [(left, right), (right, left)]
                 .into_iter()
                 .find(|(_, value)| self.is_known(value))
-                .and_then(|(column, value)| Some(found(self.key(column)?, KeyPart::Eq((**value).clone()), 1.0))),
+                .map(|(column, value)| (&**column, KeyPart::Eq((**value).clone()), 1.0)),
             Expr::InList { input, list, negated: false, .. } if list.iter().all(|item| self.is_known(item)) => {
-                Some(found(self.key(input)?, KeyPart::In(list.clone()), list.len() as f64))
+                Some((input, KeyPart::In(list.clone()), list.len() as f64))
             }
             Expr::AnyOf { test: Test::Compare(CompareOp::Eq), left, array, all: false } if self.is_known(array) => {
                 let count = match &**array {
                     Expr::Const(Datum::Array(array)) => array.values().len() as f64,
                     _ => ARRAY_VALUES,
                 };
-                Some(found(self.key(left)?, KeyPart::AnyOf((**array).clone()), count))
+                Some((left, KeyPart::AnyOf((**array).clone()), count))
             }
+            _ => None,
+        }
+    }
+
+    /// The same with the values of the key's second column, if a condition wants some.
+    fn with_second(&self, mut found: Found) -> Found {
+        let key = self.table.keys[found.key];
+        let (Some(second), SystemValues::Are(_)) = (key.second, &found.values) else { return found };
+        let others = self.conditions.iter().enumerate().filter(|(at, _)| *at != found.condition);
+        let of_second = others.filter_map(|(at, condition)| {
+            let (column, values, count) = self.wanted_by(condition)?;
+            (self.column(column)? == second).then_some((at, values, count))
+        });
+        if let Some((at, values, count)) = of_second.min_by(|one, other| one.2.total_cmp(&other.2)) {
+            found.rows = (found.rows / key.rows_alike * count).max(1.0).min(found.rows);
+            found.second = Some((at, values));
+        }
+        found
+    }
+
+    fn found_by(&self, at: usize, condition: &Expr) -> Option<Found> {
+        match condition {
             Expr::Call { function, args } => {
                 let (Some(kind), [column, pattern]) = (PatternKind::of(function.name), &args[..]) else { return None };
                 if !self.is_known(pattern) {
@@ -162,14 +195,25 @@ impl<'a> SystemWanted<'a> {
                     _ => self.table.rows_expected * START_SELECTIVITY,
                 };
                 let values = SystemValues::Start(kind, pattern.clone());
-                Some(Found { condition: at, key, values, rows })
+                Some(Found { condition: at, key, values, second: None, rows })
             }
-            _ => None,
+            condition => {
+                let (column, values, count) = self.wanted_by(condition)?;
+                let key = self.key(column)?;
+                let rows = (count * self.table.keys[key].rows_alike).min(self.table.rows_expected);
+                Some(Found { condition: at, key, values: SystemValues::Are(values), second: None, rows })
+            }
         }
     }
 
-    /// The key that an expression is.
+    /// The key whose first column an expression is.
     fn key(&self, expr: &Expr) -> Option<usize> {
+        let column = self.column(expr)?;
+        self.table.keys.iter().position(|key| key.column == column)
+    }
+
+    /// The column that an expression is, but for casts that keep its bytes.
+    fn column(&self, expr: &Expr) -> Option<usize> {
         let mut inner = expr;
         while let Expr::Cast { input, from, to, .. } = inner {
             if to.modifier.0 >= 0 || !keeps_bytes(*from, to.ty) {
@@ -178,8 +222,7 @@ impl<'a> SystemWanted<'a> {
             inner = input;
         }
         let Expr::Column(place) = inner else { return None };
-        let column = place.checked_sub(self.base)?;
-        self.table.keys.iter().position(|key| key.column == column)
+        place.checked_sub(self.base).filter(|&column| column < self.table.columns.len())
     }
 
     /// Whether a value is known before the first row is read.

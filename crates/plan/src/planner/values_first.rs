@@ -117,8 +117,8 @@ impl Planner<'_> {
                     let known = |column| semi.columns.has(column);
                     let by_values = SystemWanted::with(self, (table, base), &conditions, &known);
                     let scan = SystemWanted::alone(self, (table, base), &item.conditions).rows_found();
-                    if let Some((by, found)) = by_values.cheapest()
-                        && semi.columns.has_any(&conditions[by])
+                    if let Some((mut by, found)) = by_values.cheapest()
+                        && by.any(|condition| semi.columns.has_any(condition))
                         && values * (HASH_COST + SYSTEM_SEEK_COST + found) < scan
                     {
                         return Ok(Leads::Always(keys));

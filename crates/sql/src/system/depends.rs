@@ -106,6 +106,10 @@ impl Dependencies<'_> {
     /// The functions that an expression calls, and the sequences that it takes numbers from.
     fn of_expression(&mut self, of: Object, expression: &str) -> Result<()> {
         self.of_calls(of, expression, calls_in_expression)?;
+        // A sequence is named in a literal.
+        if !expression.contains('\'') {
+            return Ok(());
+        }
         let uses = |sequence: &&Arc<Sequence>| crate::bind::stored::uses_sequence(expression, sequence);
         let mentioned = |sequence: &&Arc<Sequence>| expression.contains(sequence.name.as_str());
         let used: Vec<u32> = self.sequences.iter().filter(mentioned).filter(uses).map(|sequence| sequence.id).collect();

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use colibri_catalog::{Excluded, ForeignKey, Index, ReferenceAction, Table, Timing, View};
-use colibri_types::{Category, ColumnType, Env, Type, pulse};
+use colibri_types::{Category, ColumnType, Env, Type};
 use compact_str::CompactString;
 use sqlparser::ast;
 
@@ -176,10 +176,7 @@ pub(super) fn condition_shown(condition: &str) -> String {
 
 /// `pg_get_indexdef`: the whole index, or one of its columns.
 pub(crate) fn index_by_number(names: &Surroundings, id: u32, column: i64, pretty: bool) -> Option<String> {
-    let find = |table: &&std::sync::Arc<Table>| {
-        table.primary_key.as_ref().is_some_and(|key| key.id == id) || table.indexes.iter().any(|index| index.id == id)
-    };
-    let table = names.catalog.tables().inspect(|_| pulse::look()).find(find)?;
+    let table = names.catalog.table_with_part(id)?;
     let index = table_indexes(table).into_iter().find(|index| index.id == id)?;
     match column {
         0 => {
@@ -261,43 +258,43 @@ pub(crate) fn exclusion(table: &Table, index: &AnyIndex) -> String {
 
 /// `pg_get_constraintdef`. `pretty` leaves out parentheses.
 pub(crate) fn constraint_by_number(names: &Surroundings, id: u32, pretty: bool) -> Option<String> {
-    let of_domains = names.catalog.types().filter_map(|ty| ty.domain()).flat_map(|domain| &domain.checks);
-    if let Some(check) = of_domains.into_iter().find(|check| check.id == id) {
-        let condition = bare(&check.condition);
-        let valid = if check.not_valid { " NOT VALID" } else { "" };
-        return Some(match pretty {
-            true => format!("CHECK ({condition}){valid}"),
-            false => format!("CHECK (({condition})){valid}"),
-        });
+    if let Some(table) = names.catalog.table_with_part(id) {
+        return constraint_of_table(names, table, id, pretty);
     }
-    names.catalog.tables().inspect(|_| pulse::look()).find_map(|table| {
-        let of_index = |index: &AnyIndex| {
-            if !index.exclusion.is_empty() {
-                return exclusion(table, index);
-            }
-            let columns: Vec<usize> = index.columns.iter().map(|part| part.column).collect();
-            let kind = match (index.primary, index.nulls_not_distinct) {
-                (true, _) => "PRIMARY KEY",
-                (false, false) => "UNIQUE",
-                (false, true) => "UNIQUE NULLS NOT DISTINCT",
-            };
-            format!("{kind} ({}){}{}", column_list(table, &columns), including(table, index), deferrable(index.timing))
+    let mut of_domains = names.catalog.types().filter_map(|ty| ty.domain()).flat_map(|domain| &domain.checks);
+    let check = of_domains.find(|check| check.id == id)?;
+    let valid = if check.not_valid { " NOT VALID" } else { "" };
+    Some(format!("{}{valid}", check_shown(&check.condition, pretty)))
+}
+
+/// `CHECK (…)`. `pretty` leaves out parentheses.
+fn check_shown(condition: &str, pretty: bool) -> String {
+    let condition = bare(condition);
+    if pretty { format!("CHECK ({condition})") } else { format!("CHECK (({condition}))") }
+}
+
+fn constraint_of_table(names: &Surroundings, table: &Table, id: u32, pretty: bool) -> Option<String> {
+    let of_index = |index: &AnyIndex| {
+        if !index.exclusion.is_empty() {
+            return exclusion(table, index);
+        }
+        let columns: Vec<usize> = index.columns.iter().map(|part| part.column).collect();
+        let kind = match (index.primary, index.nulls_not_distinct) {
+            (true, _) => "PRIMARY KEY",
+            (false, false) => "UNIQUE",
+            (false, true) => "UNIQUE NULLS NOT DISTINCT",
         };
-        if let Some(index) = table_indexes(table).iter().find(|index| index.id == id && index.constraint) {
-            return Some(of_index(index));
-        }
-        if let Some(check) = table.checks.iter().find(|check| check.id == id) {
-            let condition = bare(&check.condition);
-            let inherits = if check.no_inherit { " NO INHERIT" } else { "" };
-            let valid = if check.not_valid { " NOT VALID" } else { "" };
-            return Some(match pretty {
-                true => format!("CHECK ({condition}){inherits}{valid}"),
-                false => format!("CHECK (({condition})){inherits}{valid}"),
-            });
-        }
-        let key = table.foreign_keys.iter().find(|key| key.id == id)?;
-        foreign_key(names, table, key)
-    })
+        format!("{kind} ({}){}{}", column_list(table, &columns), including(table, index), deferrable(index.timing))
+    };
+    if let Some(key) = table.foreign_keys.iter().find(|key| key.id == id) {
+        return foreign_key(names, table, key);
+    }
+    if let Some(check) = table.checks.iter().find(|check| check.id == id) {
+        let inherits = if check.no_inherit { " NO INHERIT" } else { "" };
+        let valid = if check.not_valid { " NOT VALID" } else { "" };
+        return Some(format!("{}{inherits}{valid}", check_shown(&check.condition, pretty)));
+    }
+    table_indexes(table).iter().find(|index| index.id == id && index.constraint).map(of_index)
 }
 
 /// A condition without the parentheses that are around all of it: the answer has its own, and what

@@ -217,7 +217,7 @@ mod tests {
         let surroundings = Surroundings { authority, ..Default::default() };
         let env = Env { surroundings: Some(std::sync::Arc::new(surroundings)), ..Env::default() };
         for table in tables() {
-            table.make(&env).unwrap_or_else(|error| panic!("{table:?}: {error}"));
+            table.make(&env, None).unwrap_or_else(|error| panic!("{table:?}: {error}"));
         }
     }
 }

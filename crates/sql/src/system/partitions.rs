@@ -1,8 +1,6 @@
 //! Partitioned tables in the catalogue: `pg_partitioned_table`, `pg_inherits`, and what keys and
 //! bounds are as SQL.
 
-use std::sync::Arc;
-
 use colibri_catalog::{PartitionBound, RangeBound, Relation, Table};
 use colibri_types::{ColumnType, Datum, Env, Result, Type, text_io};
 
@@ -229,8 +227,8 @@ fn ancestors_of(names: &Surroundings, relation: u32) -> Vec<u32> {
         Relation::Table(table) => names.catalog.partition_ancestors(&table),
         Relation::Index(..) | Relation::PrimaryKey(_) => {
             let parent = |id: u32| {
-                let index = |table: &Arc<Table>| table_indexes(table).into_iter().find(|index| index.id == id);
-                names.catalog.tables().find_map(index).and_then(|index| index.parent)
+                let table = names.catalog.table_with_part(id)?;
+                table_indexes(table).into_iter().find(|index| index.id == id)?.parent
             };
             std::iter::successors(parent(relation), |&id| parent(id)).collect()
         }

@@ -77,5 +77,6 @@ pub(crate) fn is_active(env: &Env, table: u32) -> bool {
 
 /// Whether a number is a policy's.
 pub(super) fn is_policy(names: &Surroundings, object: u32) -> bool {
-    names.catalog.tables().flat_map(|table| &table.security.policies).any(|policy| policy.id == object)
+    let table = names.catalog.table_with_part(object);
+    table.is_some_and(|table| table.security.policies.iter().any(|policy| policy.id == object))
 }

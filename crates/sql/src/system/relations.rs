@@ -234,6 +234,29 @@ fn table_options(table: &Table) -> Datum {
     array(Type::Text, options.iter().map(|option| text(option)))
 }
 
+/// The system tables whose rows are wanted.
+pub(super) fn wanted_system_tables(rows: &Rows) -> Vec<&'static SystemTable> {
+    super::tables().filter(|table| rows.wants(table.oid)).collect()
+}
+
+/// The tables whose rows are wanted, in the order of their numbers.
+pub(super) fn wanted_tables(names: &Surroundings, rows: &Rows) -> Vec<Arc<Table>> {
+    let Some(wanted) = rows.relations() else { return sorted_tables(names) };
+    wanted.iter().filter_map(|&id| names.catalog.table(id)).cloned().collect()
+}
+
+/// The views whose rows are wanted, in the order of their numbers.
+pub(super) fn wanted_views(names: &Surroundings, rows: &Rows) -> Vec<Arc<View>> {
+    let Some(wanted) = rows.relations() else { return sorted_views(names) };
+    wanted.iter().filter_map(|&id| names.catalog.view(id)).filter(|view| !view.materialized).cloned().collect()
+}
+
+/// The sequences whose rows are wanted, in the order of their numbers.
+fn wanted_sequences(names: &Surroundings, rows: &Rows) -> Vec<Arc<Sequence>> {
+    let Some(wanted) = rows.relations() else { return sorted_sequences(names) };
+    wanted.iter().filter_map(|&id| names.catalog.sequence(id)).cloned().collect()
+}
+
 fn namespace_of(names: &Surroundings, schema: &str) -> u32 {
     names.schema_number(schema).unwrap_or_default()
 }
@@ -262,7 +285,7 @@ pub(super) fn sorted_sequences(names: &Surroundings) -> Vec<Arc<Sequence>> {
 fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
     let system = system_acl(ObjectKind::Table);
-    for table in super::tables() {
+    for table in wanted_system_tables(rows) {
         Class {
             id: table.oid,
             name: table.name,
@@ -285,10 +308,10 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
         }
         .push(names, rows)?;
     }
-    for table in sorted_tables(names) {
+    for table in wanted_tables(names, rows) {
         table_classes(names, &table, rows)?;
     }
-    for view in sorted_views(names) {
+    for view in wanted_views(names, rows) {
         Class {
             id: view.id,
             name: &view.name,
@@ -311,7 +334,7 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
         }
         .push(names, rows)?;
     }
-    for sequence in sorted_sequences(names) {
+    for sequence in wanted_sequences(names, rows) {
         Class {
             id: sequence.id,
             name: &sequence.name,
@@ -335,7 +358,7 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
         .push(names, rows)?;
     }
     for ty in names.catalog.types() {
-        let Some(composite) = ty.composite() else { continue };
+        let Some(composite) = ty.composite().filter(|composite| rows.wants(composite.relation)) else { continue };
         Class {
             id: composite.relation,
             name: &ty.name,
@@ -559,10 +582,10 @@ fn attribute_name(column: &Column, number: usize) -> CompactString {
 
 fn attributes(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
-    for table in super::tables() {
+    for table in wanted_system_tables(rows) {
         system_attributes(table, rows)?;
     }
-    for table in sorted_tables(names) {
+    for table in wanted_tables(names, rows) {
         // What stands for an expression of an index is a column to nobody else.
         let columns = table.columns.iter().enumerate().filter(|(_, column)| column.expression.is_none());
         for (at, column) in columns {
@@ -591,20 +614,24 @@ fn attributes(env: &Env, rows: &mut Rows) -> Result<()> {
             }
         }
     }
-    for view in sorted_views(names) {
+    for view in wanted_views(names, rows) {
         let types = describe::view_types(env, &view);
         for (at, (name, ty)) in view.columns.iter().zip(types).enumerate() {
             let acl = acl(view.column_acls.get(&at), names);
             Attribute { acl, ..Attribute::plain(view.id, name, ty, at as i64 + 1) }.push(rows)?;
         }
     }
-    for sequence in sorted_sequences(names) {
+    for sequence in wanted_sequences(names, rows) {
         let columns = [("last_value", Type::Int8), ("log_cnt", Type::Int8), ("is_called", Type::Bool)];
         for (at, (name, ty)) in columns.into_iter().enumerate() {
             Attribute { not_null: true, ..Attribute::plain(sequence.id, name, ty.into(), at as i64 + 1) }.push(rows)?;
         }
     }
-    for composite in names.catalog.types().filter_map(|ty| ty.composite()) {
+    let composites = names.catalog.types().filter_map(|ty| ty.composite());
+    for composite in composites {
+        if !rows.wants(composite.relation) {
+            continue;
+        }
         for field in &composite.fields {
             let collation = field.collation.as_deref().map(|name| collation_numbered(names, name));
             let plain = Attribute::plain(composite.relation, &field.name, field.ty, i64::from(field.number));
@@ -628,7 +655,7 @@ pub(super) fn default_number(table: u32, column: usize) -> u32 {
 }
 
 fn defaults(env: &Env, rows: &mut Rows) -> Result<()> {
-    for table in sorted_tables(env.names()) {
+    for table in wanted_tables(env.names(), rows) {
         for (at, column) in table.live_columns() {
             let shown = match (&column.generated, &column.default, column.identity) {
                 (Some(generated), ..) => Some(format!("({})", describe::bare(generated))),
@@ -718,7 +745,7 @@ pub(crate) fn table_indexes(table: &Table) -> Vec<AnyIndex> {
 }
 
 fn indexes(env: &Env, rows: &mut Rows) -> Result<()> {
-    for table in sorted_tables(env.names()) {
+    for table in wanted_tables(env.names(), rows) {
         for index in table_indexes(&table) {
             let shown: Vec<_> = index.columns.iter().map(|part| describe::shown_part(&table, part.column)).collect();
             let types: Vec<Type> = shown.iter().map(|shown| shown.ty.ty).collect();
@@ -926,7 +953,7 @@ fn domain_constraints(names: &Surroundings, rows: &mut Rows) -> Result<()> {
 fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
     domain_constraints(names, rows)?;
-    for table in sorted_tables(names) {
+    for table in wanted_tables(names, rows) {
         for index in table_indexes(&table).into_iter().filter(|index| index.constraint) {
             let parent = parent_constraint(names, &table, index.parent);
             Constraint {
@@ -1084,9 +1111,9 @@ pub(crate) fn class_of(names: &Surroundings, object: u32, part: i32) -> u32 {
 }
 
 fn is_trigger(names: &Surroundings, object: u32) -> bool {
-    let of_tables = names.catalog.tables().flat_map(|table| &table.triggers);
-    let mut triggers = of_tables.chain(names.catalog.views().flat_map(|view| &view.triggers));
-    triggers.any(|trigger| trigger.id == object)
+    let of_table = names.catalog.table_with_part(object).into_iter().flat_map(|table| &table.triggers);
+    let of_view = names.catalog.view_with_trigger(object).into_iter().flat_map(|view| &view.triggers);
+    of_table.chain(of_view).any(|trigger| trigger.id == object)
 }
 
 /// The number of the schema `public` that every database begins with.

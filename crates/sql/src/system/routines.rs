@@ -400,12 +400,14 @@ fn triggers(env: &Env, rows: &mut Rows) -> Result<()> {
 
 /// The statement that makes a trigger.
 pub(crate) fn trigger_definition(names: &Surroundings, number: u32) -> Option<String> {
-    let of_tables = names.catalog.tables().map(|table| (&table.schema, &table.name, &table.triggers, Some(table)));
-    let of_views = names.catalog.views().map(|view| (&view.schema, &view.name, &view.triggers, None));
-    let (schema, relation, trigger, table) =
-        of_tables.chain(of_views).find_map(|(schema, name, triggers, table)| {
-            triggers.iter().find(|trigger| trigger.id == number).map(|trigger| (schema, name, trigger, table))
-        })?;
+    let (schema, relation, triggers, table) = match names.catalog.table_with_part(number) {
+        Some(table) => (&table.schema, &table.name, &table.triggers, Some(table)),
+        None => {
+            let view = names.catalog.view_with_trigger(number)?;
+            (&view.schema, &view.name, &view.triggers, None)
+        }
+    };
+    let trigger = triggers.iter().find(|trigger| trigger.id == number)?;
     let word = if trigger.is_constraint { "CONSTRAINT TRIGGER" } else { "TRIGGER" };
     let time = match trigger.timing {
         TriggerTime::Before => "BEFORE",

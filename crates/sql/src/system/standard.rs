@@ -13,6 +13,7 @@ use compact_str::CompactString;
 
 use super::relations::{
     AnyIndex, all_schemas, referenced_index, sorted_sequences, sorted_tables, sorted_views, table_indexes,
+    wanted_system_tables, wanted_tables, wanted_views,
 };
 use super::{Fill, NULL, Rows, describe, int, text, text_or_null, yes_or_no};
 use crate::bind::Writing;
@@ -59,15 +60,15 @@ fn sees(names: &Surroundings, owner: RoleId, acl: Option<&Acl>) -> bool {
     authority.has_role(owner) || !authority.privileges(ObjectKind::Table, owner, acl).is_empty()
 }
 
-fn seen_tables(names: &Surroundings) -> Vec<Arc<Table>> {
-    let mut tables = sorted_tables(names);
+fn seen_tables(names: &Surroundings, rows: &Rows) -> Vec<Arc<Table>> {
+    let mut tables = wanted_tables(names, rows);
     // The standard knows no materialized views.
     tables.retain(|table| table.materialized.is_none() && sees(names, table.owner, table.acl.as_ref()));
     tables
 }
 
-fn seen_views(names: &Surroundings) -> Vec<Arc<View>> {
-    let mut views = sorted_views(names);
+fn seen_views(names: &Surroundings, rows: &Rows) -> Vec<Arc<View>> {
+    let mut views = wanted_views(names, rows);
     views.retain(|view| sees(names, view.owner, view.acl.as_ref()));
     views
 }
@@ -92,6 +93,8 @@ fn schemata(env: &Env, rows: &mut Rows) -> Result<()> {
 
 fn tables(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
+    let of_system = wanted_system_tables(rows);
+    let (tables, views) = (seen_tables(names, rows), seen_views(names, rows));
     let mut push = |schema: &str, name: &str, kind: &str, writable: bool| {
         rows.push([
             database(env),
@@ -108,14 +111,14 @@ fn tables(env: &Env, rows: &mut Rows) -> Result<()> {
             NULL,
         ])
     };
-    for table in super::tables() {
+    for table in of_system {
         push(table.schema, table.name, if table.is_view { "VIEW" } else { "BASE TABLE" }, false)?;
     }
-    for table in seen_tables(names) {
+    for table in tables {
         let kind = if is_temporary(table.id) { "LOCAL TEMPORARY" } else { "BASE TABLE" };
         push(&table.schema, &table.name, kind, true)?;
     }
-    for view in seen_views(names) {
+    for view in views {
         let writable = describe::view_target(env, &view, Writing::Insert).is_some();
         push(&view.schema, &view.name, "VIEW", writable)?;
     }
@@ -319,7 +322,7 @@ fn identity_of(names: &Surroundings, table: &Table, place: usize, column: &Colum
 
 fn columns(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
-    for table in super::tables() {
+    for table in wanted_system_tables(rows) {
         for (at, (name, ty)) in table.columns.iter().enumerate() {
             let described = Described {
                 schema: table.schema,
@@ -336,7 +339,7 @@ fn columns(env: &Env, rows: &mut Rows) -> Result<()> {
             described.push(env, rows)?;
         }
     }
-    for table in seen_tables(names) {
+    for table in seen_tables(names, rows) {
         for (at, column) in table.live_columns() {
             let default = column.default.as_ref().filter(|_| column.identity.is_none());
             let described = Described {
@@ -354,7 +357,7 @@ fn columns(env: &Env, rows: &mut Rows) -> Result<()> {
             described.push(env, rows)?;
         }
     }
-    for view in seen_views(names) {
+    for view in seen_views(names, rows) {
         let types = describe::view_types(env, &view);
         let target = describe::view_target(env, &view, Writing::Update);
         for (at, (name, ty)) in view.columns.iter().zip(types).enumerate() {
@@ -377,7 +380,7 @@ fn columns(env: &Env, rows: &mut Rows) -> Result<()> {
 }
 
 fn views(env: &Env, rows: &mut Rows) -> Result<()> {
-    for view in seen_views(env.names()) {
+    for view in seen_views(env.names(), rows) {
         let writable = |writing| describe::view_target(env, &view, writing).is_some();
         let check_option = match view.check_option {
             None => "NONE",
@@ -410,7 +413,7 @@ fn triggers(env: &Env, rows: &mut Rows) -> Result<()> {
     for table in sorted_tables(names).iter().filter(|table| sees(names, table.owner, table.acl.as_ref())) {
         owners.push((table.schema.clone(), table.name.clone(), table.triggers.clone()));
     }
-    for view in seen_views(names) {
+    for view in seen_views(names, rows) {
         owners.push((view.schema.clone(), view.name.clone(), view.triggers.clone()));
     }
     for (schema, relation, triggers) in &owners {
@@ -488,7 +491,7 @@ fn constraint_indexes(table: &Table) -> impl Iterator<Item = AnyIndex> {
 }
 
 fn table_constraints(env: &Env, rows: &mut Rows) -> Result<()> {
-    for table in seen_tables(env.names()) {
+    for table in seen_tables(env.names(), rows) {
         let mut push = |name: &str, kind: &str| {
             rows.push([
                 database(env),
@@ -523,7 +526,7 @@ fn not_null_name(table: &Table, column: usize) -> CompactString {
 
 fn key_columns(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
-    for table in seen_tables(names) {
+    for table in seen_tables(names, rows) {
         let mut push = |name: &str, column: usize, number: usize, of_target: Option<usize>| {
             rows.push([
                 database(env),
@@ -565,7 +568,7 @@ fn rule(action: ReferenceAction) -> Datum {
 
 fn references(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
-    for table in seen_tables(names) {
+    for table in seen_tables(names, rows) {
         for key in &table.foreign_keys {
             let Some(target) = names.table(key.target) else { continue };
             let unique = referenced_index(names, key).filter(|index| index.constraint);
@@ -751,7 +754,7 @@ fn checks(env: &Env, rows: &mut Rows) -> Result<()> {
             rows.push([database(env), text(&ty.schema), text(&check.name), text(&clause)])?;
         }
     }
-    for table in seen_tables(env.names()) {
+    for table in seen_tables(env.names(), rows) {
         for check in &table.checks {
             let clause = format!("(({}))", describe::bare(&check.condition));
             rows.push([database(env), text(&table.schema), text(&check.name), text(&clause)])?;
@@ -803,7 +806,7 @@ fn table_privileges(env: &Env, rows: &mut Rows) -> Result<()> {
 
 fn view_tables(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
-    for view in seen_views(names) {
+    for view in seen_views(names, rows) {
         for table in view.reads.iter().filter_map(|&read| names.table(read)) {
             rows.push([
                 database(env),

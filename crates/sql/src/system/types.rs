@@ -10,7 +10,7 @@ use colibri_types::tokens::{CLASSES, TokenClass};
 use colibri_types::{Category, ColumnType, Datum, Env, Error, Result, Type};
 
 use super::procedures::{self, LANGUAGE_INTERNAL, TypeFunctions};
-use super::relations::{collation_of, layout_of, sorted_tables, sorted_views};
+use super::relations::{collation_of, layout_of, wanted_system_tables, wanted_tables, wanted_views};
 use super::{Fill, NULL, PG_CATALOG, Rows, flag, int, oid, text, text_or_null};
 use crate::surroundings::{Names as _, Surroundings};
 
@@ -322,6 +322,8 @@ fn enum_labels(env: &Env, rows: &mut Rows) -> Result<()> {
 /// Each table and view has a type of its rows, and one of arrays of them.
 fn row_types(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
+    let of_system = wanted_system_tables(rows);
+    let (tables, views) = (wanted_tables(names, rows), wanted_views(names, rows));
     let mut push = |relation: u32, name: &str, namespace: u32, owner: RoleId| -> Result<()> {
         if row_type(relation) == 0 {
             return Ok(());
@@ -352,13 +354,13 @@ fn row_types(env: &Env, rows: &mut Rows) -> Result<()> {
         let (number, kind, category) = (row.array, "b", "A");
         TypeRow { number, name: &array_name, kind, category, relation: 0, array: 0, has: &has, ..row }.push(rows)
     };
-    for table in super::tables() {
+    for table in of_system {
         push(table.oid, table.name, table.namespace(), BOOTSTRAP_ROLE)?;
     }
-    for table in sorted_tables(names) {
+    for table in tables {
         push(table.id, &table.name, names.schema_number(&table.schema).unwrap_or_default(), table.owner)?;
     }
-    for view in sorted_views(names) {
+    for view in views {
         push(view.id, &view.name, names.schema_number(&view.schema).unwrap_or_default(), view.owner)?;
     }
     Ok(())

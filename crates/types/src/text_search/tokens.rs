@@ -486,8 +486,7 @@ impl<'t> Tokens<'t> {
                     if self.now.state.is_of_host() && self.now.at > self.no_host.1 {
                         self.no_host = (start, self.now.at);
                     }
-                    let trial =
-                        self.stack.pop().ok_or_else(|| Error::internal("a token's trial has no beginning"))?;
+                    let trial = self.stack.pop().ok_or_else(|| Error::internal("a token's trial has no beginning"))?;
                     if self.now.state.is_of_path() {
                         self.note_no_path(trial.at);
                     }

@@ -56,12 +56,13 @@ fn column(names: &Surroundings, id: ObjectId, part: i64) -> Option<String> {
 }
 
 /// The table with a part that is meant.
-fn of_table<T>(names: &Surroundings, part: impl Fn(&Table) -> Option<T>) -> Option<(ObjectId, T)> {
-    names.catalog.tables().find_map(|table| Some((table.id, part(table)?)))
+fn of_table<T>(names: &Surroundings, id: ObjectId, part: impl Fn(&Table) -> Option<T>) -> Option<(ObjectId, T)> {
+    let table = names.catalog.table_with_part(id)?;
+    Some((table.id, part(table)?))
 }
 
 fn constraint(names: &Surroundings, id: ObjectId) -> Option<String> {
-    let (table, name) = of_table(names, |table| {
+    let (table, name) = of_table(names, id, |table| {
         let indexes = relations::table_indexes(table).into_iter().filter(|index| index.constraint);
         let of_indexes = indexes.map(|index| (index.id, index.name.clone()));
         let checks = table.checks.iter().map(|check| (check.id, check.name.clone()));
@@ -72,17 +73,20 @@ fn constraint(names: &Surroundings, id: ObjectId) -> Option<String> {
 }
 
 fn trigger(names: &Surroundings, id: ObjectId) -> Option<String> {
-    let of_tables = names.catalog.tables().flat_map(|table| table.triggers.iter().map(|one| (table.id, one)));
-    let of_views = names.catalog.views().flat_map(|view| view.triggers.iter().map(|one| (view.id, one)));
-    let (on, trigger) = of_tables.chain(of_views).find(|(_, trigger)| trigger.id == id)?;
+    let (on, triggers) = match names.catalog.table_with_part(id) {
+        Some(table) => (table.id, &table.triggers),
+        None => names.catalog.view_with_trigger(id).map(|view| (view.id, &view.triggers))?,
+    };
+    let trigger = triggers.iter().find(|trigger| trigger.id == id)?;
     Some(format!("trigger {} on {}", quoted(&trigger.name), relation(names, on)?))
 }
 
 fn default_value(names: &Surroundings, id: ObjectId) -> Option<String> {
-    let (table, at) = of_table(names, |table| {
+    let (table, at) = names.catalog.tables().find_map(|table| {
         let mut with_default =
             table.live_columns().filter(|(_, column)| column.default.is_some() || column.generated.is_some());
-        with_default.find(|(at, _)| relations::default_number(table.id, *at) == id).map(|(at, _)| at)
+        let (at, _) = with_default.find(|(at, _)| relations::default_number(table.id, *at) == id)?;
+        Some((table.id, at))
     })?;
     Some(format!("default value for {}", column(names, table, at as i64 + 1)?))
 }
@@ -127,7 +131,7 @@ fn described(class: u32, id: ObjectId, part: i64, env: &Env) -> Option<String> {
         relations::PG_TRIGGER => trigger(names, id),
         relations::PG_ATTRDEF => default_value(names, id),
         PG_POLICY => {
-            let (table, name) = of_table(names, |table| {
+            let (table, name) = of_table(names, id, |table| {
                 table.security.policies.iter().find(|policy| policy.id == id).map(|policy| policy.name.clone())
             })?;
             Some(format!("policy {} on {}", quoted(&name), relation(names, table)?))
