@@ -96,6 +96,18 @@ fn query(random: &mut StdRng) -> String {
             let exists = format!("{not} EXISTS (SELECT 1 FROM @{other} x WHERE x.{other_key} = c.oid)");
             format!("SELECT c.relname FROM @pg_class c WHERE c.relname LIKE 't%' AND {exists}")
         }
+        5 => {
+            // Keys of two columns.
+            let (table, id) = (random.random_range(0..TABLES), number(random));
+            let place = ["= 1", "IN (1, 2, NULL)", "= ANY ('{2,2,3}')", "= 2.0", "> 1"].choose(random).unwrap();
+            let [on_attributes, on_names] = [
+                format!("SELECT attname FROM @pg_attribute WHERE attrelid = {id} AND attnum {place}"),
+                format!(
+                    "SELECT relkind FROM @pg_class WHERE relname = 't{table}' AND relnamespace = 'public'::regnamespace"
+                ),
+            ];
+            if random.random_ratio(2, 3) { on_attributes } else { on_names }
+        }
         4 => format!("SELECT count(*) FROM @{table} WHERE NOT coalesce({condition}, false)"),
         _ => format!("SELECT {given}, {key} FROM @{table} WHERE {condition}"),
     }
