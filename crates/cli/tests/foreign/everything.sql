@@ -69,6 +69,11 @@ CREATE INDEX people_trgm ON app.people USING gin (name public.gin_trgm_ops);
 CREATE INDEX people_include ON app.people USING btree (made) INCLUDE (born);
 CREATE INDEX people_hash ON app.people USING hash (name);
 CREATE UNIQUE INDEX people_nnd ON app.people USING btree (feeling, name) NULLS NOT DISTINCT;
+-- Bug: an index on an expression left a gap in the numbers of columns that were added later. Consequence: pg_dump ended with
+-- "invalid column numbering in table". Fix: the place is one of a dropped column in pg_attribute.
+CREATE TABLE app.grown (a integer, b text);
+CREATE INDEX grown_lower ON app.grown USING btree (lower(b));
+ALTER TABLE app.grown ADD COLUMN c integer DEFAULT 7;
 COMMENT ON INDEX app.people_lower IS 'lower';
 CREATE TABLE public.types_all (
   k integer NOT NULL,

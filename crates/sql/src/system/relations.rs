@@ -407,7 +407,7 @@ fn table_classes(names: &Surroundings, table: &Table, rows: &mut Rows) -> Result
             true => Size::Pages(0),
             false => Size::Spaces { pages: Some(table.space), entries: table.space },
         },
-        columns: table.columns.iter().filter(|column| column.expression.is_none()).count(),
+        columns: attribute_count(table),
         checks: table.checks.len(),
         has_index: table.primary_key.is_some() || !table.indexes.is_empty(),
         has_triggers: refers || !table.triggers.is_empty(),
@@ -571,9 +571,21 @@ fn identity_letter(column: &Column) -> &'static str {
     }
 }
 
+/// Whether nobody sees more of a column than that its number is taken: it was dropped, or it stands
+/// for an expression of an index.
+fn is_place_only(column: &Column) -> bool {
+    column.dropped || column.expression.is_some()
+}
+
+/// The highest number of a table's columns. Tools count from 1 up to it, and miss none: expressions
+/// of indexes that were made before the last column have a place among them.
+fn attribute_count(table: &Table) -> usize {
+    table.columns.iter().rposition(|column| column.expression.is_none()).map_or(0, |last| last + 1)
+}
+
 /// A column's name as `pg_attribute` has it: dropped ones keep a place, but no name.
 fn attribute_name(column: &Column, number: usize) -> CompactString {
-    if column.dropped {
+    if is_place_only(column) {
         compact_str::format_compact!("........pg.dropped.{number}........")
     } else {
         column.name.clone()
@@ -586,16 +598,14 @@ fn attributes(env: &Env, rows: &mut Rows) -> Result<()> {
         system_attributes(table, rows)?;
     }
     for table in wanted_tables(names, rows) {
-        // What stands for an expression of an index is a column to nobody else.
-        let columns = table.columns.iter().enumerate().filter(|(_, column)| column.expression.is_none());
-        for (at, column) in columns {
+        for (at, column) in table.columns.iter().take(attribute_count(&table)).enumerate() {
             let name = attribute_name(column, at + 1);
             Attribute {
                 not_null: column.not_null,
                 has_default: column.generated.is_some() || column.default.is_some() && column.identity.is_none(),
                 generated: column.generated.is_some(),
                 identity: identity_letter(column),
-                dropped: column.dropped,
+                dropped: is_place_only(column),
                 collation: column.collation.as_deref().map(|name| collation_numbered(names, name)),
                 inherited: inherited_from(names, &table, &|parent| parent.column(&column.name).is_some()),
                 local: !(column.inherited_only || table.partition_of.is_some() && !column.dropped),
