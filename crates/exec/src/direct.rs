@@ -46,7 +46,9 @@ impl Bounds {
         self.greatest = self.greatest.max(integer);
     }
 
-    /// How many integers there are between them, if an array of so many pays for `count` of them.
+    /// The length of an array that has a place for each integer from the least to the greatest.
+    /// `None` if a hash table of `count` integers is better: there are too few of them, or they lie
+    /// too far from each other.
     pub(super) fn places(self, count: usize) -> Option<usize> {
         if count < COUNT_MIN || self.least > self.greatest {
             return None;
@@ -55,8 +57,8 @@ impl Bounds {
         (between < count.saturating_mul(SPARSE_MAX)).then(|| between + 1)
     }
 
-    /// The same with as much room again where `next` points to, which is to be taken in: above,
-    /// below, or at both ends.
+    /// These bounds widened to hold `next`, and then to twice their width. The room is added above
+    /// if `next` is above the old bounds, below if it is below, and else at both ends.
     fn with_room(mut self, next: i64) -> Self {
         let old = self;
         self.add(next);
@@ -71,7 +73,8 @@ impl Bounds {
 }
 
 impl Direct {
-    /// For `count` integers and those to come, of which one is `next`; `None` if that does not pay.
+    /// An empty array for `count` integers, of which `next` is one, with room for more. `None` if a
+    /// hash table is better: see [`Bounds::places`].
     pub(super) fn growing(bounds: Bounds, next: i64, count: usize) -> Option<Self> {
         let mut all = bounds;
         all.add(next);
@@ -81,7 +84,8 @@ impl Direct {
         Some(Self { first: least, numbers: vec![0; between + 1] })
     }
 
-    /// For `count` integers between bounds; `None` if that does not pay.
+    /// An empty array for `count` integers within the bounds. `None` if a hash table is better: see
+    /// [`Bounds::places`].
     pub(super) fn fixed(bounds: Bounds, count: usize) -> Option<Self> {
         Some(Self { first: bounds.least, numbers: vec![0; bounds.places(count)?] })
     }
