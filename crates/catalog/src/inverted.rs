@@ -54,6 +54,13 @@ pub fn range_of_prefix(place: usize, prefix: &[u8]) -> KeyRange {
     KeyRange { low: Bound::Included(low), high }
 }
 
+/// The entries of all tokens of a column between two, which are among them.
+#[must_use]
+pub fn range_between(place: usize, low: &[u8], high: &[u8]) -> KeyRange {
+    let high = key::prefix_end(&with_token(place, high)).map_or(Bound::Unbounded, Bound::Excluded);
+    KeyRange { low: Bound::Included(with_token(place, low)), high }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]

@@ -92,7 +92,7 @@ fn adaptive_join(after: u64) -> Node {
 
 /// All rows are one partition.
 fn window(function: WindowFunction) -> Node {
-    let calls = [WindowCall { function, args: Vec::new(), filter: None, frame: Frame::default() }].into();
+    let calls = [WindowCall { function, args: Vec::new(), filter: None, frame: Frame::default(), most: None }].into();
     Node::Window { input: Box::new(series(ROWS)), partition: [].into(), order: [].into(), calls }
 }
 

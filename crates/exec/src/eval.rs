@@ -16,6 +16,7 @@ use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
+use std::sync::Arc;
 
 use colibri_catalog::RoutineVolatility;
 use colibri_txn::Transaction;
@@ -24,7 +25,7 @@ use smallvec::SmallVec;
 
 use super::group::{Fold, Groups};
 use super::{Context, Exec, Statement, subquery};
-use crate::expr::{CaseArm, CompareOp, Expr, Fold as AggregateFold, SessionFunction, Test};
+use crate::expr::{CaseArm, CompareOp, Expr, Fold as AggregateFold, RoutineCall, SessionFunction, Test};
 
 /// What calling a function takes at the least, in units of work.
 const UNITS_PER_CALL: usize = 4;
@@ -634,6 +635,15 @@ fn call_session(function: &SessionFunction, args: &[Expr], scope: &mut Scope<'_>
     if let SessionFunction::Fold(fold) = function {
         return folded(fold, values.first(), scope);
     }
+    if let SessionFunction::Routine(call) = function
+        && let Some(body) = &call.body
+    {
+        if call.routine.strict && values.iter().any(Datum::is_null) {
+            return Ok(Datum::Null);
+        }
+        pulse::work(UNITS_PER_CALL)?;
+        return body.eval_owned(scope, &values);
+    }
     let Some(outside) = &mut scope.outside else {
         return Err(Error::internal("a session function in an expression that has to do without a session"));
     };
@@ -642,6 +652,13 @@ fn call_session(function: &SessionFunction, args: &[Expr], scope: &mut Scope<'_>
         SessionFunction::Routine(call) => {
             if call.routine.strict && values.iter().any(Datum::is_null) {
                 return Ok(Datum::Null);
+            }
+            // PostgreSQL calls one that is IMMUTABLE on constants when it plans: once, too.
+            let is_fixed = call.routine.volatility == RoutineVolatility::Immutable
+                && args.iter().all(|arg| matches!(arg, Expr::Const(_) | Expr::Param(_)));
+            let known = |(of, _): &&(Arc<RoutineCall>, Datum)| Arc::ptr_eq(of, call);
+            if is_fixed && let Some((_, value)) = outside.statement.fixed_calls.iter().find(known) {
+                return Ok(value.clone());
             }
             pulse::work(UNITS_PER_ROUTINE)?;
             // What is called sees all that was written, unless it says that it gives the same to the whole
@@ -653,6 +670,9 @@ fn call_session(function: &SessionFunction, args: &[Expr], scope: &mut Scope<'_>
             let given = outside.cx.session.call_routine(&mut *outside.txn, outside.cx.env, call, values);
             if let Some(before) = before {
                 outside.txn.see_old(before);
+            }
+            if is_fixed && let Ok(value) = &given {
+                outside.statement.fixed_calls.push((Arc::clone(call), value.clone()));
             }
             given
         }

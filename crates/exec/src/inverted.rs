@@ -190,6 +190,12 @@ impl Nodes<'_> {
                 let rows = (self.count)(&range)?;
                 self.push(Kind::Range(range), rows)
             }
+            Query::Between(low, high) => {
+                pulse::work(UNITS_PER_COUNT)?;
+                let range = inverted::range_between(self.place, low, high);
+                let rows = (self.count)(&range)?;
+                self.push(Kind::Range(range), rows)
+            }
             Query::And(queries) => {
                 let nodes = self.all(queries)?;
                 self.all_of(nodes)

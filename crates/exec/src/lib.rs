@@ -303,6 +303,8 @@ pub struct Statement {
     is_inner: bool,
     /// One of these may take rows away, or change their keys.
     takes_away: bool,
+    /// What calls of IMMUTABLE functions have given that are called on what is the same for all rows.
+    fixed_calls: Vec<(Arc<RoutineCall>, Datum)>,
     /// What its parts have left to be done at its end, in the order in which they have run.
     effects: VecDeque<constraints::references::Effects>,
 }
@@ -339,6 +341,7 @@ impl Statement {
         self.has_parts = false;
         (self.is_apart, self.is_apart_yet, self.is_inner) = (false, false, false);
         self.takes_away = false;
+        self.fixed_calls = Vec::new();
         self.effects = VecDeque::new();
     }
 }

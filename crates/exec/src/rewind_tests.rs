@@ -105,7 +105,7 @@ fn by_first() -> SortKey {
 }
 
 fn window(input: fn() -> Node, function: WindowFunction, partition: &[usize]) -> Node {
-    let calls = [WindowCall { function, args: Vec::new(), filter: None, frame: Frame::default() }].into();
+    let calls = [WindowCall { function, args: Vec::new(), filter: None, frame: Frame::default(), most: None }].into();
     Node::Window { input: boxed(input), partition: partition.into(), order: [by_first()].into(), calls }
 }
 

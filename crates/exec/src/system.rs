@@ -24,8 +24,10 @@ pub(super) struct SystemRun {
     fresh: Option<Fresh>,
     /// A row with these.
     whole: Vec<Datum>,
-    /// All rows, or those that this run wants.
+    /// All rows, or those that a run wants.
     rows: Option<Arc<MadeRows>>,
+    /// The values of the key that rows were made for, if they are not all.
+    made_for: Vec<Datum>,
     which: Which,
     /// How many of them were given.
     at: usize,
@@ -48,6 +50,7 @@ impl SystemRun {
             fresh: table.fresh.filter(is_given),
             whole: Vec::new(),
             rows: None,
+            made_for: Vec::new(),
             which: Which::NotAsked,
             at: 0,
         }
@@ -58,13 +61,22 @@ impl SystemRun {
     /// Finds the rows, and out which of them this run reads.
     fn ask(&mut self, ex: &mut Exec<'_, '_>) -> Result<Which> {
         let sought = self.lookup.as_ref().map(|lookup| sought(lookup, &mut ex.scope())).transpose()?;
+        // Runs for several rows outside often want the same ones.
+        let is_another = |rows: &mut Arc<MadeRows>| {
+            let same = matches!(&sought, Some(Sought::Values { firsts, .. }) if *firsts == self.made_for);
+            !rows.is_whole() && !same
+        };
+        self.rows.take_if(is_another);
         let wanted = match (&self.lookup, &sought) {
             (Some(lookup), Some(Sought::Values { firsts, .. })) => Some(WantedRows { key: lookup.key, values: firsts }),
             _ => None,
         };
         let rows: &MadeRows = match &self.rows {
             Some(rows) => rows,
-            None => self.rows.insert((self.table.find)(self.table, ex.cx.env, wanted)?),
+            None => {
+                self.made_for = wanted.as_ref().map(|wanted| wanted.values.to_vec()).unwrap_or_default();
+                self.rows.insert((self.table.find)(self.table, ex.cx.env, wanted)?)
+            }
         };
         match (&self.lookup, &sought) {
             (Some(lookup), Some(sought)) => found(sought, lookup.key, rows),
@@ -157,12 +169,12 @@ fn found(sought: &Sought, key: usize, rows: &MadeRows) -> Result<Which> {
 impl Operator for SystemRun {
     fn reset(&mut self) {
         (self.rows, self.which, self.at) = (None, Which::NotAsked, 0);
+        self.made_for = Vec::new();
         self.whole = Vec::new();
     }
 
     fn rewind(&mut self, _: &mut Exec<'_, '_>) {
         (self.which, self.at) = (Which::NotAsked, 0);
-        self.rows.take_if(|rows| !rows.is_whole());
     }
 
     fn step(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {

@@ -8,7 +8,8 @@
 //! frame:        head ───────────► tail                          both only move forward
 //! ```
 //! Where no function looks at rows behind the one at hand (`row_number()`, running sums), nothing
-//! is kept: each row goes on as it comes.
+//! is kept: each row goes on as it comes. There a call may have a bound ([`crate::plan::Most`]): once
+//! it gives more, the partition's other rows are left out, and without partitions the window ends.
 //!
 //! Invariants: expressions were computed by the operator below; what is looked at here are columns,
 //! and values that are the same for all rows. So nothing interrupts a row.
@@ -73,6 +74,8 @@ struct WindowRun {
     /// What the last row that was taken has in the columns of the partition and of the order.
     last: Vec<Datum>,
     last_group: i64,
+    /// The rows that are left of the partition are of no interest to anybody.
+    is_past: bool,
     row: Vec<Datum>,
     /// Bytes of the values that the batch at hand was given.
     given_bytes: usize,
@@ -158,6 +161,7 @@ impl WindowRun {
             place: Place::default(),
             last: Vec::new(),
             last_group: 0,
+            is_past: false,
             row: Vec::new(),
             given_bytes: 0,
             memory: Reservation::default(),
@@ -192,29 +196,52 @@ impl WindowRun {
 
     /// Each row as it comes.
     fn stream(&mut self, by: &WindowBy, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
-        if self.taken == self.fresh.rows() {
-            self.taken = 0;
-            self.fresh.want(out.rows_max());
-            match self.input.step(ex, &mut self.fresh)? {
-                Step::Rows => {}
-                other => {
-                    self.fresh.reset(0);
-                    return Ok(other);
+        loop {
+            if self.is_done {
+                return Ok(Step::Done);
+            }
+            if self.taken == self.fresh.rows() {
+                self.taken = 0;
+                self.fresh.want(out.rows_max());
+                match self.input.step(ex, &mut self.fresh)? {
+                    Step::Rows => {}
+                    other => {
+                        self.fresh.reset(0);
+                        return Ok(other);
+                    }
                 }
             }
+            self.stream_rows(by, ex, out)?;
+            if !out.is_empty() {
+                self.hold(ex)?;
+                return Ok(Step::Rows);
+            }
+            // All of them were of no interest.
+            if ex.is_used_up() {
+                return Ok(Step::Yield);
+            }
         }
+    }
+
+    /// Gives rows of `fresh`.
+    fn stream_rows(&mut self, by: &WindowBy, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<()> {
         let width = self.fresh.width();
         out.reset(width + self.calls.len());
         self.given_bytes = 0;
         while self.taken < self.fresh.rows() && !self.is_filled(out) {
             let row = self.fresh.row(self.taken);
+            self.taken += 1;
             let (begins_partition, begins_group) = match self.place.len {
                 0 => (true, true),
                 _ => by.begins(&self.last, row),
             };
             if begins_partition {
                 self.place = Place::default();
+                self.is_past = false;
                 self.calls.iter_mut().for_each(Call::start_over);
+            }
+            if self.is_past {
+                continue;
             }
             if begins_group {
                 Self::note_last(&mut self.last, by, row);
@@ -225,13 +252,21 @@ impl WindowRun {
             let new = out.push();
             for (value, call) in new[width..].iter_mut().zip(&mut self.calls) {
                 *value = call.next(&self.place, row, ex.cx.env)?;
+                self.is_past |= call.is_past(value);
+            }
+            if self.is_past {
+                out.pop();
+                if by.partition.is_empty() {
+                    self.is_done = true;
+                    self.input.give_back(ex);
+                    return Ok(());
+                }
+                continue;
             }
             new[..width].clone_from_slice(row);
             self.given_bytes += row_bytes(new);
-            self.taken += 1;
         }
-        self.hold(ex)?;
-        Ok(Step::Rows)
+        Ok(())
     }
 
     /// Whether a batch is to be handed on before it gets another row.

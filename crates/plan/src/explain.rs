@@ -27,8 +27,8 @@ use crate::plan::columns::Columns;
 use crate::plan::parallel;
 use crate::plan::{
     Access, AggregateCall, AssignedValue, ConflictAction, Each, Exclude, Fragment, FrameBound, FrameUnits, IfRowLocked,
-    JoinKind, KeyColumn, KeyPart, KeyRanges, Node, RestId, Scan, Series, SetOp, SortKey, SystemValues, TokenCondition,
-    WindowCall, WindowFunction,
+    JoinKind, KeyColumn, KeyPart, KeyRanges, Most, Node, RestId, Scan, Series, SetOp, SortKey, SystemValues,
+    TokenCondition, WindowCall, WindowFunction,
 };
 
 mod expression;
@@ -596,6 +596,15 @@ impl Writer<'_> {
                 if !order.is_empty() {
                     let keys: Vec<String> = order.iter().map(|key| sort_key(key, names)).collect();
                     self.property(place, "Order By", keys.join(", "));
+                }
+                let bounds = calls.iter().filter_map(|call| {
+                    let Most { value, is_excluded } = call.most.as_ref()?;
+                    let op = if *is_excluded { "<" } else { "<=" };
+                    Some(format!("({} {op} {})", window_text(call, names), expr_text(value, names)))
+                });
+                let bounds: Vec<String> = bounds.collect();
+                if !bounds.is_empty() {
+                    self.property(place, "Run Condition", bounds.join(" AND "));
                 }
                 if self.options.verbose {
                     let calls: Vec<String> = calls.iter().map(|call| window_text(call, names)).collect();

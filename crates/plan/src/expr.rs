@@ -382,6 +382,8 @@ pub struct RoutineCall {
     pub result: ColumnType,
     /// What its rows are made of, if it gives rows of columns that are known.
     pub row: Option<Arc<RowType>>,
+    /// What it gives, over a row of what it is given, if its body is nothing but an expression.
+    pub body: Option<Expr>,
 }
 
 /// An aggregate of a user's: how a value is made of all that was gathered of a group. Expressions are

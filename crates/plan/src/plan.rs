@@ -27,7 +27,7 @@ mod window;
 
 use partitions::{Router, Tree};
 pub use row_checks::{CheckedRow, RowCheck, RowChecks};
-pub use window::{Exclude, Frame, FrameBound, FrameUnits, RangeOffset, WindowCall, WindowFunction};
+pub use window::{Exclude, Frame, FrameBound, FrameUnits, Most, RangeOffset, WindowCall, WindowFunction};
 
 /// A query that can be run on its own once its slots are filled: a whole statement, or a query
 /// inside an expression.

@@ -36,6 +36,7 @@ const WAYS: &[&str] = &[
     "(f = false)",
     // Values that are asked for, in the order that is wanted.
     "Sort Key: o.",
+    "Run Condition",
     // The next page, in the order of the index.
     "Index Cond: (((f = true) AND (a",
 ];
@@ -164,7 +165,8 @@ fn query(random: &mut StdRng) -> String {
     let on = ["o.u = u.id", "o.id = u.id", "o.id = u.id AND o.a < u.d", "u.a = o.d AND o.a = 1", "o.d = u.b"]
         .choose(random)
         .unwrap();
-    match random.random_range(0..15) {
+    match random.random_range(0..16) {
+        15 => up_to_a_number(random, &filter, &end),
         13 => of_windows(random, &filter, &end),
         // Functions that take values of another part, which others are joined to.
         14 => {
@@ -287,6 +289,27 @@ fn of_windows(random: &mut StdRng, filter: &str, end: &str) -> String {
     let calls: Vec<String> = (0..random.random_range(1..=2)).map(|_| window(random)).collect();
     let by = ["id", "id DESC", &*total].choose(random).unwrap().to_owned();
     format!("SELECT id, {} FROM u WHERE {filter} ORDER BY {by}{end}", calls.join(", "))
+}
+
+/// Rows of a subquery up to some number in a window.
+fn up_to_a_number(random: &mut StdRng, filter: &str, end: &str) -> String {
+    let partition = ["", "", "PARTITION BY a ", "PARTITION BY f, d "].choose(random).unwrap();
+    let by = if random.random_ratio(1, 3) { "id".to_owned() } else { order(random, &["a", "b", "d", "t"], &["id"]) };
+    let call = ["row_number()", "rank()", "dense_rank()", "count(*)", "count(b)"].choose(random).unwrap();
+    let beside = ["", ", sum(b) OVER w AS v", ", count(*) OVER (PARTITION BY d) AS v"].choose(random).unwrap();
+    let most = random.random_range(-1..40);
+    let bound = match random.random_range(0..5) {
+        0 => format!("n < {most}"),
+        1 => format!("{most} >= n"),
+        2 => format!("n = {most}"),
+        3 => format!("n BETWEEN {} AND {most}", most - 7),
+        _ => format!("n <= {most} AND (id * 7) % 5 <> 2"),
+    };
+    let order = order(random, &["n", "id"], &["id"]);
+    format!(
+        "SELECT * FROM (SELECT id, a, {call} OVER w AS n{beside} FROM u WHERE {filter} \
+         WINDOW w AS ({partition}ORDER BY {by})) AS s WHERE {bound} ORDER BY {order}{end}"
+    )
 }
 
 /// Conditions that two indexes answer.

@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-const COLUMNS: &str = "(id int PRIMARY KEY, d jsonb, a int[], w text[], t text)";
+const COLUMNS: &str = "(id int PRIMARY KEY, d jsonb, a int[], w text[], t text, r int4range, n numrange)";
 
 const INDEXES: &[&str] = &[
     "CREATE INDEX ON t USING gin (d)",
@@ -20,6 +20,8 @@ const INDEXES: &[&str] = &[
     "CREATE INDEX ON t USING gin (t gin_trgm_ops)",
     "CREATE INDEX ON t USING gin ((d -> 'b') jsonb_path_ops)",
     "CREATE INDEX ON t USING gist (upper(t) gist_trgm_ops)",
+    "CREATE INDEX ON t USING gist (r)",
+    "CREATE INDEX ON t USING gist (n, r)",
     "CREATE INDEX ON t (id DESC)",
 ];
 
@@ -68,18 +70,38 @@ fn text(random: &mut StdRng) -> String {
     (0..count).map(|_| *parts.choose(random).unwrap()).collect()
 }
 
+/// A range of whole numbers.
+fn range(random: &mut StdRng) -> String {
+    let low = random.random_range(-60..60);
+    let high = low + [0, 1, 3, 20, 200].choose(random).unwrap();
+    match random.random_range(0..9) {
+        0 => format!("(,{high})"),
+        1 => format!("[{low},)"),
+        2 => "(,)".to_owned(),
+        3 => "empty".to_owned(),
+        _ => format!("[{low},{high})"),
+    }
+}
+
 fn or_null(random: &mut StdRng, value: String) -> String {
     if random.random_bool(0.1) { "NULL".to_owned() } else { format!("'{value}'") }
 }
 
 fn values(random: &mut StdRng) -> String {
-    let all = [document(random, 3), numbers(random), words(random), text(random)];
+    let all = [document(random, 3), numbers(random), words(random), text(random), range(random), range(random)];
     all.map(|value| or_null(random, value)).join(", ")
 }
 
 fn condition(random: &mut StdRng) -> String {
     let n = random.random_range(0..900);
-    match random.random_range(0..22) {
+    match random.random_range(0..27) {
+        22 => format!("r @> {}", random.random_range(-70..70)),
+        23..25 => {
+            let operator = ["&&", "@>", "<@", "=", "<<", ">>"].choose(random).unwrap();
+            format!("r {operator} '{}'::int4range", range(random))
+        }
+        25 => format!("n {} '{}'::numrange", ["&&", "@>", "<@", "="].choose(random).unwrap(), range(random)),
+        26 => format!("'{}'::int4range {} r", range(random), ["&&", "@>", "<@", "<<", ">>"].choose(random).unwrap()),
         0..3 => format!("d @> '{}'", document(random, 3)),
         3 => format!("d ? '{}'", ["a", "b", "c", "x"].choose(random).unwrap()),
         4 => format!(
@@ -259,6 +281,44 @@ fn a_row_that_gets_a_token_that_was_looked_for_is_a_conflict() {
             Some(code) => assert_eq!(other.fails("COMMIT"), code),
             None => _ = other.ok("COMMIT"),
         }
+    }
+    assert_eq!(db.engine.check().unwrap(), Vec::<String>::new());
+}
+
+/// Whoever has looked for ranges beside one and found none depends on there being none, whatever
+/// their length.
+#[test]
+fn a_range_that_overlaps_what_was_looked_for_is_a_conflict() {
+    let db = TestDatabase::new(
+        "CREATE TABLE t (id int PRIMARY KEY, r int4range); CREATE INDEX t_r ON t USING gist (r);
+         INSERT INTO t SELECT g, int4range(g * 10, g * 10 + 5) FROM generate_series(1, 3000) AS g",
+    );
+    let count = |range: &str| format!("SELECT count(*) FROM t WHERE r && '{range}'");
+    let plan = db.now(&format!("EXPLAIN {}", count("[7,9)")));
+    assert!(plan.iter().any(|line| line.contains("t_r")), "{plan:#?}");
+    let cases = [
+        ("[7,9)", "[8,9)", Some("40001")),
+        ("[7,9)", "[-1000000,1000000)", Some("40001")),
+        ("[7,9)", "(,8)", Some("40001")),
+        ("[7,9)", "(,)", Some("40001")),
+        ("[7,9)", "[100000,100001)", None),
+        ("[7,9)", "empty", None),
+    ];
+    for (mine, theirs, expected) in cases {
+        let mut one = db.begun("BEGIN ISOLATION LEVEL SERIALIZABLE");
+        let mut other = db.begun("BEGIN ISOLATION LEVEL SERIALIZABLE");
+        one.ok(&count(mine));
+        other.ok("SELECT r FROM t WHERE id = 1");
+        one.ok("UPDATE t SET r = r WHERE id = 1");
+        one.ok("UPDATE t SET r = '[5000000,5000001)' WHERE id = 1");
+        other.ok(&format!("INSERT INTO t VALUES (9000, '{theirs}')"));
+        other.ok("COMMIT");
+        match expected {
+            Some(code) => assert_eq!(one.fails("COMMIT"), code, "{theirs}"),
+            None => _ = one.ok("COMMIT"),
+        }
+        db.now("DELETE FROM t WHERE id = 9000");
+        db.now("UPDATE t SET r = '[10,15)' WHERE id = 1");
     }
     assert_eq!(db.engine.check().unwrap(), Vec::<String>::new());
 }

@@ -43,6 +43,8 @@ pub(super) struct Call {
     value: Datum,
     /// Of `ntile`: the row that it begins to count with, and how many parts there are.
     parts: Option<(usize, usize)>,
+    /// Rows for which it gives more are of no interest.
+    most: Option<i64>,
     /// Its first reader.
     reader: usize,
 }
@@ -70,6 +72,13 @@ impl Call {
             of: None,
             value: Datum::Null,
             parts: None,
+            most: match &call.most {
+                Some(most) => match source(&most.value)? {
+                    Source::Value(value) => most.largest(&value),
+                    Source::Column(_) => None,
+                },
+                None => None,
+            },
             reader,
         })
     }
@@ -77,6 +86,12 @@ impl Call {
     /// Bytes that it keeps.
     pub(super) fn heap_bytes(&self) -> usize {
         self.moving.as_ref().map_or(0, Moving::heap_bytes)
+    }
+
+    /// Whether what it has given says that neither this row nor those behind it in the partition are
+    /// of interest.
+    pub(super) fn is_past(&self, given: &Datum) -> bool {
+        matches!((given, self.most), (Datum::Int(given), Some(most)) if *given > most)
     }
 
     /// As for a new partition.

@@ -115,7 +115,8 @@ fn aggregate(name: &str, types: &[Type]) -> WindowFunction {
 
 /// Calls over a frame; the last one has a filter.
 fn calls(frame: &Frame, parts: i64) -> Vec<WindowCall> {
-    let call = |function, args: Vec<Expr>| WindowCall { function, args, filter: None, frame: frame.clone() };
+    let call =
+        |function, args: Vec<Expr>| WindowCall { function, args, filter: None, frame: frame.clone(), most: None };
     let (number, value) = (|| Expr::Column(2), || Expr::Column(3));
     let is_known = Expr::IsNull { input: Box::new(value()), negated: true };
     vec![
@@ -243,7 +244,8 @@ fn partitions_that_memory_has_no_room_for_give_the_same() {
 #[test]
 fn what_only_looks_back_keeps_no_rows() {
     let running = Frame { units: FrameUnits::Rows, ..Frame::default() };
-    let call = |function, args: Vec<Expr>| WindowCall { function, args, filter: None, frame: running.clone() };
+    let call =
+        |function, args: Vec<Expr>| WindowCall { function, args, filter: None, frame: running.clone(), most: None };
     let key = SortKey { expr: Expr::Column(1), descending: false, nulls_first: false };
     let rows: Vec<Row> = (0..3_000).map(|at| (at / 1_000, Some(at / 2), Some(1))).collect();
     let calls = [
@@ -276,7 +278,7 @@ fn a_batch_of_large_values_ends_early() {
     for units in [FrameUnits::Rows, FrameUnits::Range(None)] {
         let running = Frame { units, ..Frame::default() };
         let function = aggregate("array_agg", &[Type::Int4]);
-        let call = WindowCall { function, args: vec![Expr::Column(0)], filter: None, frame: running };
+        let call = WindowCall { function, args: vec![Expr::Column(0)], filter: None, frame: running, most: None };
         let rows: Vec<Vec<Expr>> = (0..ROWS).map(|at| vec![int(at as i64)]).collect();
         let order = [SortKey { expr: Expr::Column(0), descending: false, nulls_first: false }];
         let input = Box::new(Node::Values { rows: rows.into() });

@@ -24,6 +24,7 @@ mod polymorphic;
 mod query;
 mod recursive;
 pub mod rewrite;
+pub mod routine_bodies;
 pub mod routines;
 mod rows;
 mod rule_rights;
@@ -186,6 +187,8 @@ pub struct Binder<'a> {
     rule: Option<Box<rule_rights::ByRule<'a>>>,
     /// Users' operators that were met.
     pub used_operators: Vec<u32>,
+    /// Functions whose bodies are being bound, from the outermost inwards.
+    bodies: Vec<colibri_catalog::ObjectId>,
 }
 
 /// A privilege that a statement needs.
@@ -678,6 +681,7 @@ impl<'a> Binder<'a> {
             rule_parts: Vec::new(),
             rule: None,
             used_operators: Vec::new(),
+            bodies: Vec::new(),
         }
     }
 

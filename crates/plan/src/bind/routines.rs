@@ -431,8 +431,12 @@ impl Binder<'_> {
             self.has_side_effects = true;
         }
         self.calls_routines = true;
-        let arg_types = takes.iter().map(|arg| actual(&arg.ty)).collect();
-        let call = RoutineCall { routine, arg_types, result, row };
+        let arg_types: Vec<ColumnType> = takes.iter().map(|arg| actual(&arg.ty)).collect();
+        let body = match row {
+            None => self.body_of(&routine, &takes, &arg_types, result),
+            Some(_) => None,
+        };
+        let call = RoutineCall { routine, arg_types, result, row, body };
         let function = SessionFunction::Routine(Arc::new(call));
         Ok((Expr::Session { function, args }, result))
     }

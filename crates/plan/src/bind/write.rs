@@ -1308,7 +1308,7 @@ pub(super) fn reads_row<'e>(exprs: impl Iterator<Item = &'e Expr>, width: usize)
 }
 
 /// Whether an expression gives the same for the same row whenever it is computed.
-fn is_repeatable(expr: &Expr) -> bool {
+pub(super) fn is_repeatable(expr: &Expr) -> bool {
     let differs = |part: &Expr| match part {
         Expr::Call { function, .. } => function.volatility != Volatility::Immutable,
         Expr::Chain { links, .. } => links.iter().any(|(function, _)| function.volatility != Volatility::Immutable),

@@ -1,5 +1,6 @@
 //! Functions over windows: what is called, and over which rows around the one at hand.
 
+use colibri_types::Datum;
 use colibri_types::aggregates::Aggregate;
 
 use crate::expr::Expr;
@@ -12,6 +13,29 @@ pub struct WindowCall {
     /// Only of aggregates.
     pub filter: Option<Expr>,
     pub frame: Frame,
+    /// Rows for which it gives more than this are of no interest.
+    pub most: Option<Most>,
+}
+
+/// A bound on what a call gives that never falls from row to row of a partition.
+#[derive(Debug, Clone)]
+pub struct Most {
+    /// The same for all rows: a constant, a parameter, or a value of a row outside.
+    pub value: Expr,
+    /// What is equal to it is of no interest either.
+    pub is_excluded: bool,
+}
+
+impl Most {
+    /// The largest number that is of interest, if it is known.
+    pub fn constant(&self) -> Option<f64> {
+        if let Expr::Const(value) = &self.value { self.largest(value).map(|most| most as f64) } else { None }
+    }
+
+    /// The largest number that is of interest, by what the bound gives.
+    pub fn largest(&self, value: &Datum) -> Option<i64> {
+        if let Datum::Int(value) = value { value.checked_sub(i64::from(self.is_excluded)) } else { None }
+    }
 }
 
 impl WindowCall {
@@ -21,6 +45,15 @@ impl WindowCall {
         match self.function {
             WindowFunction::RowNumber | WindowFunction::Rank | WindowFunction::DenseRank => true,
             function => function.is_running() && self.frame.units == FrameUnits::Rows && self.frame.is_up_to_the_row(),
+        }
+    }
+
+    /// Whether it gives numbers that never fall from row to row of a partition.
+    pub fn never_falls(&self) -> bool {
+        match self.function {
+            WindowFunction::RowNumber | WindowFunction::Rank | WindowFunction::DenseRank => true,
+            WindowFunction::Aggregate(aggregate) => aggregate.name == "count" && self.frame.is_up_to_the_row(),
+            _ => false,
         }
     }
 }
@@ -190,12 +223,14 @@ impl WindowCall {
     /// The expressions in it.
     pub fn exprs(&self) -> impl Iterator<Item = &Expr> {
         let bounds = [self.frame.start.offset(), self.frame.end.offset()];
-        self.args.iter().chain(&self.filter).chain(bounds.into_iter().flatten())
+        let most = self.most.as_ref().map(|most| &most.value);
+        self.args.iter().chain(&self.filter).chain(bounds.into_iter().flatten()).chain(most)
     }
 
     /// The expressions in it.
     pub fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
         let bounds = [self.frame.start.offset_mut(), self.frame.end.offset_mut()];
-        self.args.iter_mut().chain(&mut self.filter).chain(bounds.into_iter().flatten())
+        let most = self.most.as_mut().map(|most| &mut most.value);
+        self.args.iter_mut().chain(&mut self.filter).chain(bounds.into_iter().flatten()).chain(most)
     }
 }

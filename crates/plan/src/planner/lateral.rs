@@ -114,7 +114,7 @@ impl Planner<'_> {
             return Ok(node);
         }
         let (function, frame) = (WindowFunction::RowNumber, Frame::default());
-        let calls = [WindowCall { function, args: Vec::new(), filter: None, frame }].into();
+        let calls = [WindowCall { function, args: Vec::new(), filter: None, frame, most: None }].into();
         Ok(Node::Window { input: Box::new(node), partition: [].into(), order: [].into(), calls })
     }
 }

@@ -215,16 +215,18 @@ enum Key {
     Other,
 }
 
+/// Whether a condition fixes a column of the wide row to one value.
+pub(super) fn is_fixed(select: &Select, column: usize) -> bool {
+    select.filter.iter().chain(select.kept_conditions()).any(|condition| {
+        let Expr::Compare { op: CompareOp::Eq, left, right } = condition else { return false };
+        let is_column = |expr: &Expr| matches!(expr, Expr::Column(other) if *other == column);
+        let is_value = |expr: &Expr| matches!(expr, Expr::Const(_) | Expr::Param(_) | Expr::Arg(_));
+        (is_column(left) && is_value(right)) || (is_column(right) && is_value(left))
+    })
+}
+
 /// The keys of a query's order.
 fn keys<'q>(query: &'q Query, select: &'q Select, sizes: &'q dyn Sizes) -> impl Iterator<Item = Key> + 'q {
-    let is_fixed = |column: usize| {
-        select.filter.iter().chain(select.kept_conditions()).any(|condition| {
-            let Expr::Compare { op: CompareOp::Eq, left, right } = condition else { return false };
-            let is_column = |expr: &Expr| matches!(expr, Expr::Column(other) if *other == column);
-            let is_value = |expr: &Expr| matches!(expr, Expr::Const(_) | Expr::Param(_) | Expr::Arg(_));
-            (is_column(left) && is_value(right)) || (is_column(right) && is_value(left))
-        })
-    };
     let key = move |key: &SortKey| {
         let ordered = |column: usize| {
             Key::Column(Ordered { column, descending: key.descending, nulls_first: key.nulls_first, not_null: false })
@@ -237,7 +239,7 @@ fn keys<'q>(query: &'q Query, select: &'q Select, sizes: &'q dyn Sizes) -> impl 
         match of_rows {
             // It has one value in all rows.
             Some(Expr::Const(_) | Expr::Param(_) | Expr::Arg(_)) => Key::Fixed,
-            Some(Expr::Column(column)) if is_fixed(*column) => Key::Fixed,
+            Some(Expr::Column(column)) if is_fixed(select, *column) => Key::Fixed,
             Some(Expr::Column(column)) => ordered(*column),
             Some(expr) => stands_for(expr, select, sizes).map_or(Key::Other, ordered),
             None => Key::Other,
@@ -327,6 +329,7 @@ pub(super) fn presorted_groups(group: &Group, given: &[Ordered]) -> Vec<usize> {
 
 /// How many rows of FROM are taken at the most, if a LIMIT says so: of one that counts groups, or
 /// different rows, about how many make as many of these.
+/// Windows over rows that are not grouped are left to [`super::windows::wanted_by_windows`].
 pub(super) fn limit_of_rows(query: &Query, select: &Select, order: &Order<'_>, sizes: &dyn Sizes) -> Option<f64> {
     let limit = constant_limit(query)?;
     match &select.group {

@@ -439,6 +439,7 @@ fn push_into_select(select: &mut Select, condition: &Expr) -> bool {
         None => may_go = false,
     });
     if !may_go || parts > PARTS_MAX {
+        super::windows::note_most(select, condition);
         return false;
     }
     let mut condition = condition.clone();

@@ -309,7 +309,19 @@ impl Planner<'_> {
         let needed = needed_above(select, locked);
         let mut columns = Vec::new();
         let order = wanted_order((query, select), &equal, &mut columns, sizes);
-        let limit = limit_of_rows(query, select, &order, self.sizes);
+        let mut limit = limit_of_rows(query, select, &order, self.sizes);
+        let by_windows = match rewrites {
+            Rewrites::None => None,
+            _ => super::windows::wanted_by_windows(query, select, order.columns),
+        };
+        let order = match &by_windows {
+            Some(wanted) => {
+                let all = (!order.goes_on && wanted.ends_early).then(|| constant_limit(query)).flatten();
+                limit = all.into_iter().chain(wanted.most).min_by(f64::total_cmp);
+                Order { columns: &wanted.columns, goes_on: wanted.goes_on, of_groups: false, ..order }
+            }
+            None => order,
+        };
         let top = self.rows_wanted(query, select)?;
         let top = top.as_ref();
         let relations = &select.relations;
@@ -497,6 +509,19 @@ impl Places {
 
     fn of_select(select: &Select) -> Self {
         select.group.as_ref().map_or_else(|| Self::of_rows(&Layout::default()), Self::of_group)
+    }
+
+    /// Of the wide row itself.
+    pub(super) fn of_wide_row_itself() -> Self {
+        Self { columns: None, aggregates: 0, extras: Vec::new(), width: 0 }
+    }
+
+    /// The column of the wide row that a column of the row is.
+    pub(super) fn of_wide_row(&self, column: usize) -> Option<usize> {
+        match &self.columns {
+            Some(layout) => layout.0.get(column).copied(),
+            None => Some(column),
+        }
     }
 
     /// Notes that the next column of the row is that of an extra.

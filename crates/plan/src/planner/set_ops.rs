@@ -109,6 +109,18 @@ impl Planner<'_> {
         Some(FirstRows { order: Cow::Borrowed(&query.order), top })
     }
 
+    /// The first rows in any order, if a query wants no order and not all rows.
+    fn any_rows_of<'q>(&self, query: &'q Query) -> Option<FirstRows<'q>> {
+        let top = match (&query.limit, &query.offset) {
+            (Some(Expr::Const(_) | Expr::Param(_)), None | Some(Expr::Const(_) | Expr::Param(_))) => {
+                top_of(&query.limit, &query.offset)?
+            }
+            _ => return None,
+        };
+        let is_plain = query.locks.is_empty() && !query.with_ties && !query.is_marked && query.order.is_empty();
+        (self.sizes.rewrites() != Rewrites::None && is_plain).then(|| FirstRows { order: Cow::Borrowed(&[]), top })
+    }
+
     /// Has a query that a SELECT does nothing but read give no more than the rows that are taken of it.
     pub(super) fn limit_read_query(&self, query: &Query, select: &mut Select) {
         let ([relation], Some(From::Relation(0))) = (&mut select.relations[..], &select.from) else { return };
@@ -123,7 +135,7 @@ impl Planner<'_> {
         if !is_read || has_own || inner.barrier.is_some() || !can_be_limited(inner) {
             return;
         }
-        let Some(first) = self.first_rows_of(query) else { return };
+        let Some(first) = self.first_rows_of(query).or_else(|| self.any_rows_of(query)) else { return };
         let inner_key = |key: &SortKey| match &key.expr {
             Expr::Column(place) => match select.output.get(*place)? {
                 Expr::Column(column) => {

@@ -9,6 +9,9 @@
 //! Rows that come in the order of a window are not sorted, and those that come in the order of its
 //! first columns are sorted part by part. So a LIMIT on running sums reads few rows.
 //!
+//! FROM is asked for its rows in the order that the first window needs, so that an index may spare
+//! the sort.
+//!
 //! Where no two rows are equal in the order, a frame that ends with the rows that are equal to the
 //! one at hand ends with that row, and nothing has to be kept.
 //!
@@ -19,12 +22,12 @@ use std::cmp::Ordering;
 
 use colibri_types::Datum;
 
-use super::order::Ordered;
+use super::order::{self, Ordered};
 use super::query::Places;
 use crate::bind::rewrite;
-use crate::expr::Expr;
-use crate::logical::{Extra, Query, Select, Source, Window};
-use crate::plan::{Exprs, FrameUnits, Node, SortKey, WindowCall};
+use crate::expr::{CompareOp, Expr};
+use crate::logical::{Distinct, Extra, Query, Select, Source, Window};
+use crate::plan::{Exprs, FrameUnits, Most, Node, SortKey, WindowCall};
 
 /// Calls over the same window.
 struct Group {
@@ -58,32 +61,7 @@ pub(super) fn with_windows(
         return node;
     }
     let mut columns = Columns { first: places.width(), computed: Vec::new() };
-    let mut numbered = numbered_keys(query, select, places);
-    let mut groups: Vec<Group> = Vec::new();
-    for (at, window) in windows {
-        let mut call = columns.call(&window.call, places);
-        if call.frame.is_up_to_the_row() && no_two_are_equal(select, window) {
-            call.frame.units = FrameUnits::Rows;
-        }
-        let mut order = places.bind_keys(&window.order);
-        order.iter_mut().for_each(|key| columns.make_column(&mut key.expr));
-        let mut partition = Vec::with_capacity(window.partition.len());
-        for by in &window.partition {
-            // What is the same for all rows makes no partitions.
-            let by = places.bind(by);
-            if !matches!(by, Expr::Const(_)) {
-                partition.push(columns.column(by));
-            }
-        }
-        let same = |group: &&mut Group| group.partition == partition && rewrite::same_order(&group.order, &order);
-        if let Some(group) = groups.iter_mut().find(same) {
-            group.calls.push((at, call));
-            continue;
-        }
-        let sorted_by = sorted_by(&partition, &order, &mut numbered);
-        groups.push(Group { partition, order, calls: vec![(at, call)], sorted_by });
-    }
-    groups.sort_by(compare);
+    let groups = groups(query, select, places, &mut columns, &windows);
     let mut node = columns.projected(node);
     places.widen(columns.computed.len());
     let mut sorted: Option<Vec<SortKey>> = None;
@@ -103,6 +81,140 @@ pub(super) fn with_windows(
             Node::Window { input: Box::new(node), partition: group.partition.into(), order: group.order.into(), calls };
     }
     node
+}
+
+/// Calls over the same windows together, in the order in which they are computed. Expressions that
+/// they look at become columns.
+fn groups(
+    query: &Query,
+    select: &Select,
+    places: &Places,
+    columns: &mut Columns,
+    windows: &[(usize, &Window)],
+) -> Vec<Group> {
+    let mut numbered = numbered_keys(query, select, places);
+    let mut groups: Vec<Group> = Vec::new();
+    for &(at, window) in windows {
+        let mut call = columns.call(&window.call, places);
+        if call.frame.is_up_to_the_row() && no_two_are_equal(select, window) {
+            call.frame.units = FrameUnits::Rows;
+        }
+        let mut order = places.bind_keys(&window.order);
+        order.iter_mut().for_each(|key| columns.make_column(&mut key.expr));
+        let mut partition = Vec::with_capacity(window.partition.len());
+        for by in &window.partition {
+            // What is the same for all rows makes no partitions.
+            let by = places.bind(by);
+            if !matches!(by, Expr::Const(_)) {
+                partition.push(columns.column(by));
+            }
+        }
+        let same = |group: &&mut Group| group.partition == partition && rewrite::same_order(&group.order, &order);
+        if let Some(group) = groups.iter_mut().find(same) {
+            group.calls.push((at, call));
+            continue;
+        }
+        let mut sorted_by = sorted_by(&partition, &order, &mut numbered);
+        sorted_by.retain(|(_, key)| !is_one_value(key, select, places));
+        groups.push(Group { partition, order, calls: vec![(at, call)], sorted_by });
+    }
+    groups.sort_by(compare);
+    // Windows that are computed later need the rows that a bound leaves out.
+    if let [_, _, ..] = &groups[..] {
+        groups.iter_mut().flat_map(|group| &mut group.calls).for_each(|(_, call)| call.most = None);
+    }
+    groups
+}
+
+/// Whether a condition says that all rows have the same value in the column of a key.
+fn is_one_value(key: &SortKey, select: &Select, places: &Places) -> bool {
+    let Expr::Column(column) = key.expr else { return false };
+    select.group.is_none() && places.of_wide_row(column).is_some_and(|column| order::is_fixed(select, column))
+}
+
+/// What the rows of FROM are wanted in the order of for windows over them.
+pub(super) struct WantedByWindows {
+    /// Columns of the wide row.
+    pub(super) columns: Vec<Ordered>,
+    /// More keys follow, which are no columns of these rows.
+    pub(super) goes_on: bool,
+    /// All windows are over rows in this order, or in that of its first columns, and so is what the
+    /// query wants. None of them looks at rows behind the one at hand.
+    pub(super) ends_early: bool,
+    /// The most rows that are looked at, as far as the windows say so.
+    pub(super) most: Option<f64>,
+}
+
+/// The order that spares the sort for the window that is computed first, or for that and the query's
+/// order, if this has more keys (`order`: columns of the wide row).
+pub(super) fn wanted_by_windows(query: &Query, select: &Select, order: &[Ordered]) -> Option<WantedByWindows> {
+    let windows = select.extras.iter().enumerate().filter_map(|(at, extra)| match extra {
+        Extra::Window(window) => Some((at, &**window)),
+        Extra::Rows(..) => None,
+    });
+    let windows: Vec<(usize, &Window)> = windows.collect();
+    if windows.is_empty() || select.group.is_some() {
+        return None;
+    }
+    let width = select.relations.iter().map(|relation| relation.base + relation.width).max().unwrap_or(0);
+    let mut computed = Columns { first: width, computed: Vec::new() };
+    let groups = groups(query, select, &Places::of_wide_row_itself(), &mut computed, &windows);
+    let as_ordered = |key: &SortKey| match key.expr {
+        Expr::Column(column) if column < width => {
+            let (descending, nulls_first) = (key.descending, key.nulls_first);
+            Some(Ordered { column, descending, nulls_first, not_null: false })
+        }
+        _ => None,
+    };
+    let keys = |group: &Group| -> (Vec<Ordered>, bool) {
+        let columns: Vec<Ordered> = group.sorted_by.iter().map_while(|(_, key)| as_ordered(key)).collect();
+        let goes_on = columns.len() < group.sorted_by.len();
+        (columns, goes_on)
+    };
+    let (mut columns, goes_on) = keys(groups.first()?);
+    if !goes_on && order.starts_with(&columns) {
+        columns = order.to_vec();
+    }
+    let is_in_order = |group: &Group| {
+        let (own, goes_on) = keys(group);
+        !goes_on && columns.starts_with(&own)
+    };
+    let looks_back = |group: &Group| group.calls.iter().all(|(_, call)| call.looks_back_only());
+    let ends_early = columns.starts_with(order)
+        && matches!(select.distinct, Distinct::No)
+        && groups.iter().all(|group| is_in_order(group) && looks_back(group));
+    let most = match &groups[..] {
+        [group] if ends_early && group.partition.is_empty() => {
+            let most = group.calls.iter().filter_map(|(_, call)| call.most.as_ref()?.constant());
+            most.min_by(f64::total_cmp)
+        }
+        _ => None,
+    };
+    Some(WantedByWindows { columns, goes_on, ends_early, most })
+}
+
+/// Has a window stop where what a condition wants of it has been given, if the condition is one on
+/// a call that never falls. The condition has still to be asked.
+pub(super) fn note_most(select: &mut Select, condition: &Expr) {
+    let Expr::Compare { op, left, right } = condition else { return };
+    let (column, value, is_excluded) = match (op, &**left, &**right) {
+        (CompareOp::Le | CompareOp::Eq, Expr::Column(column), value) => (*column, value, false),
+        (CompareOp::Ge | CompareOp::Eq, value, Expr::Column(column)) => (*column, value, false),
+        (CompareOp::Lt, Expr::Column(column), value) | (CompareOp::Gt, value, Expr::Column(column)) => {
+            (*column, value, true)
+        }
+        _ => return,
+    };
+    // A value of a row outside would make other rows of what may be read for all of these.
+    let is_known = matches!(value, Expr::Const(_) | Expr::Param(_));
+    let (Some(Expr::Extra(at)), true, Distinct::No) = (select.output.get(column), is_known, &select.distinct) else {
+        return;
+    };
+    if let Some(Extra::Window(window)) = select.extras.get_mut(*at)
+        && window.call.never_falls()
+    {
+        window.call.most = Some(Most { value: value.clone(), is_excluded });
+    }
 }
 
 /// Whether rows that come in the order of a column are sorted by a key.

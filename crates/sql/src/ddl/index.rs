@@ -121,17 +121,21 @@ impl Session {
         if create.r#async { Ok(()) } else { self.index_partitions(table.id, id) }
     }
 
-    /// Whether a GiST index has columns of ranges only, and of types that `btree_gist` brings.
+    /// Whether a GiST index is one by the order of its columns: ranges, and types that `btree_gist`
+    /// brings. One of nothing but ranges is by their tokens, as far as these can be measured.
     fn is_gist_of_ordered(&self, table: &mut Table, create: &ast::CreateIndex) -> Result<bool> {
+        let mut are_measured = true;
         for column in &create.columns {
             let (place, _) = self.index_part(table, &column.column.expr, IndexedBy::Bytes)?;
             let ty = table.columns[place].ty.ty;
-            let is_taken = ty.bounds().is_some() || tokens::default_class("gist", ty).is_none();
+            let of_tokens = tokens::default_class("gist", ty);
+            let is_taken = ty.bounds().is_some() || of_tokens.is_none();
             if !is_taken || column.operator_class.is_some() || !self.has_gist_class(ty) {
                 return Ok(false);
             }
+            are_measured &= of_tokens.is_some();
         }
-        Ok(true)
+        Ok(!are_measured)
     }
 
     /// Whether GiST has an operator class for a type that its order serves.

@@ -382,7 +382,8 @@ impl Locks {
         {
             return Ok(Taken { name, mode: held.mode, verified: held.verified });
         }
-        let joined = |held: Option<&Held>| held.map_or(mode, |held| join(held.mode, mode));
+        let mut held = held.map(|held| held.mode);
+        let joined = |held: Option<LockMode>| held.map_or(mode, |held| join(held, mode));
         if let Some(waiting) = self.waiting.take() {
             if waiting.waiter.name == name
                 && waiting.waiter.mode == joined(held)
@@ -397,13 +398,14 @@ impl Locks {
             self.table.cancel(&waiting.waiter);
             // It may have got the lock in the last moment.
             self.keep_granted(&waiting.waiter);
-            if let Some(held) = self.held.get(&name)
+            let known = self.held.get(&name);
+            if let Some(held) = known
                 && covers(held.mode, mode)
             {
                 return Ok(Taken { name, mode: held.mode, verified: held.verified });
             }
+            held = known.map(|held| held.mode);
         }
-        let held = self.held.get(&name);
         let (mode, holds) = (joined(held), held.is_some());
         let wanted = Wanted { name, space, owner: self.owner(), mode, holds };
         match self.table.ask(&wanted, if_locked) {

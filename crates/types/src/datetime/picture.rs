@@ -9,6 +9,9 @@ mod show;
 pub use read::{to_date, to_timestamp};
 pub use show::{interval_to_char, timestamp_to_char};
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use crate::error::Result;
 use crate::letters::is_blank_char;
 use crate::pulse;
@@ -168,7 +171,39 @@ fn is_separator(c: char) -> bool {
 /// What reading a part of a picture takes, in units of work.
 const UNITS_PER_PART: usize = 50;
 
-fn parts(picture: &str) -> Result<Vec<Part>> {
+/// Pictures that are kept in parts, by each thread.
+const KEPT_MAX: usize = 8;
+/// The longest picture that is kept, in bytes.
+const KEPT_BYTES_MAX: usize = 200;
+
+/// Pictures and their parts, the one that was asked for last in front.
+type Kept = Vec<(Box<str>, Rc<[Part]>)>;
+
+thread_local! {
+    static KEPT: RefCell<Kept> = const { RefCell::new(Vec::new()) };
+}
+
+/// The parts of a picture. A query asks for those of the same picture for each of its rows.
+fn parts(picture: &str) -> Result<Rc<[Part]>> {
+    let found = KEPT.with_borrow_mut(|kept| {
+        let at = kept.iter().position(|(known, _)| **known == *picture)?;
+        kept[..=at].rotate_right(1);
+        Some(Rc::clone(&kept[0].1))
+    });
+    if let Some(parts) = found {
+        return Ok(parts);
+    }
+    let parts: Rc<[Part]> = cut(picture)?.into();
+    if picture.len() <= KEPT_BYTES_MAX {
+        KEPT.with_borrow_mut(|kept| {
+            kept.truncate(KEPT_MAX - 1);
+            kept.insert(0, (picture.into(), Rc::clone(&parts)));
+        });
+    }
+    Ok(parts)
+}
+
+fn cut(picture: &str) -> Result<Vec<Part>> {
     let mut out = Vec::new();
     let mut rest = picture;
     while !rest.is_empty() {

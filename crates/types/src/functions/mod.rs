@@ -56,6 +56,7 @@ mod rows;
 mod sample;
 mod seeded;
 mod session;
+mod sizes;
 mod snapshots;
 mod spellings;
 mod strings;
@@ -73,6 +74,7 @@ pub use ranges::{
 };
 pub use regular::{all_matches, split};
 pub use rows::{FIELD, ROW, ROW_IF_THERE, ROW_IS_NOT_NULL, ROW_IS_NULL, ROW_UNLESS_EMPTY, WITH_FIELD};
+pub use sizes::COLUMN_SIZE;
 pub use text_search::{SearchRows, SearchRun};
 pub use trigrams::is_trigram_operator;
 

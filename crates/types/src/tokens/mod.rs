@@ -19,6 +19,7 @@ mod json_path;
 mod lexemes;
 mod ltree;
 mod pattern;
+mod range;
 mod scalar;
 pub mod trigram;
 
@@ -65,6 +66,8 @@ pub enum Query {
     Token(Key),
     /// One that begins so.
     Prefix(Key),
+    /// One between these, which are among them.
+    Between(Key, Key),
     /// What all of these ask for; two of them at least.
     And(Vec<Query>),
     /// What one of these asks for; two of them at least.
@@ -211,6 +214,8 @@ pub fn exchanged(operator: &str) -> Option<&'static str> {
         "@>" => "<@",
         "<@" => "@>",
         "&&" => "&&",
+        "<<" => ">>",
+        ">>" => "<<",
         "=" => "=",
         "@@" => "@@",
         "@@@" => "@@@",
@@ -363,6 +368,16 @@ pub static CLASSES: &[TokenClass] = &[
         tokens: &int_query::Integers,
     },
     TokenClass {
+        name: "range_ops",
+        numbers: [10_078, 3919, 3831],
+        method: "gist",
+        is_default: true,
+        extension: None,
+        takes: range::takes,
+        operators: range::OPERATORS,
+        tokens: &range::Ranges,
+    },
+    TokenClass {
         name: SCALAR,
         numbers: [0, 0, 0],
         method: "gin",
@@ -401,6 +416,8 @@ fn with_short_tokens(query: Query) -> Query {
     match query {
         Query::All | Query::Nothing => query,
         Query::Token(token) => Query::Token(shortened(&token)),
+        // Classes that ask so have short tokens.
+        Query::Between(..) => query,
         Query::Prefix(mut prefix) => {
             // What is behind that may be a hash.
             prefix.truncate(TOKEN_BYTES_MAX - size_of::<u64>());

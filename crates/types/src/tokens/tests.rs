@@ -18,6 +18,7 @@ fn fulfils(query: &Query, tokens: &BTreeSet<Key>) -> bool {
         Query::Nothing => false,
         Query::Token(token) => tokens.contains(token),
         Query::Prefix(prefix) => tokens.iter().any(|token| token.starts_with(prefix)),
+        Query::Between(low, high) => tokens.iter().any(|token| (low..=high).contains(&token)),
         Query::And(queries) => queries.iter().all(|query| fulfils(query, tokens)),
         Query::Or(queries) => queries.iter().any(|query| fulfils(query, tokens)),
         Query::AtLeast(count, some) => some.iter().filter(|token| tokens.contains(*token)).count() >= *count,
@@ -43,10 +44,13 @@ fn check(class: (&str, &str), ty: Type, values: &[&str], operands: &[(&str, Type
                     let wanted = [ty, operand_type];
                     let is_it = |args: &[Type]| {
                         args.len() == 2
-                            && args
-                                .iter()
-                                .zip(&wanted)
-                                .all(|(arg, ty)| arg == ty || ty.is_array() && *arg == Type::AnyArray)
+                            && args.iter().zip(&wanted).all(|(arg, ty)| {
+                                arg == ty
+                                    || ty.is_array() && *arg == Type::AnyArray
+                                    || ty.is_range() && *arg == Type::AnyRange
+                                    || ty.is_multirange() && *arg == Type::AnyMultirange
+                                    || !ty.is_range() && !ty.is_multirange() && *arg == Type::AnyElement
+                            })
                     };
                     let function = ON_VALUES.named(operator).iter().find(|known| is_it(known.args)).unwrap();
                     (function.eval)(&[&held, &operand], &env).unwrap()
@@ -291,4 +295,71 @@ fn trigrams_are_shown_as_text_only_if_they_are_words() {
     };
     assert_eq!(shown("адн"), ["0xcdd0cc", "0xf48848", "0x1faaab", "0x224f43"]);
     assert_eq!(shown("xадсx"), ["0x8282f1", "  x", "0x3a417d", "0x443d12", "0x541e83", "0x7f0e9f"]);
+}
+
+/// Numbers near each other and far apart, around powers of two and the ends of what there is.
+fn places(random: &mut u64, ends: [i64; 2]) -> i64 {
+    let mut next = || {
+        *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *random >> 33
+    };
+    let near = (next() % 7) as i64 - 3;
+    match next() % 6 {
+        0 => near,
+        1 => ends[0] + near.abs(),
+        2 => ends[1] - 3 + near.min(2),
+        3 => (1_i64 << (next() % 62)).saturating_add(near).clamp(ends[0], ends[1] - 1),
+        4 => (-(1_i64 << (next() % 62))).saturating_add(near).clamp(ends[0], ends[1] - 1),
+        _ => (next() % 2_000) as i64 - 1_000,
+    }
+}
+
+#[test]
+fn ranges_that_fulfil_a_condition_have_its_tokens() {
+    let mut random = 7;
+    let number = |value: i64| value.to_string();
+    let tenth = |value: i64| format!("{}.{}", value / 10, value.abs() % 10);
+    let date = |value: i64| {
+        format!("{:04}-{:02}-{:02}", 1 + value.rem_euclid(9_000), 1 + value.rem_euclid(12), 1 + value.rem_euclid(28))
+    };
+    type Shown<'s> = &'s dyn Fn(i64) -> String;
+    let cases: [(Type, Type, [i64; 2], Shown<'_>); 4] = [
+        (Type::Int4Range, Type::Int4, [i64::from(i32::MIN), i64::from(i32::MAX)], &number),
+        (Type::Int8Range, Type::Int8, [i64::MIN, i64::MAX], &number),
+        (Type::NumRange, Type::Numeric, [i64::MIN + 9, i64::MAX - 9], &tenth),
+        (Type::TsRange, Type::Timestamp, [-1_000_000, 1_000_000], &date),
+    ];
+    for (ty, element, ends, shown) in cases {
+        let range = |random: &mut u64| {
+            let (mut from, mut to) = (places(random, ends), places(random, ends));
+            let (mut low, mut high) = (shown(from), shown(to));
+            if element == Type::Timestamp {
+                if low > high {
+                    std::mem::swap(&mut low, &mut high);
+                }
+            } else if from > to {
+                std::mem::swap(&mut from, &mut to);
+                (low, high) = (shown(from), shown(to));
+            }
+            match *random % 11 {
+                0 => "empty".to_owned(),
+                1 => format!("(,{high})"),
+                2 => format!("[{low},)"),
+                3 => "(,)".to_owned(),
+                _ => format!("[{low},{high})"),
+            }
+        };
+        let values: Vec<String> = (0..150).map(|_| range(&mut random)).collect();
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        let asked: Vec<String> = (0..60).map(|_| range(&mut random)).collect();
+        let elements: Vec<String> = (0..60).map(|_| shown(places(&mut random, ends))).collect();
+        let operators = ["&&", "@>", "<@", "=", "<<", ">>"];
+        let mut operands: Vec<(&str, Type, &str)> = Vec::new();
+        for asked in &asked {
+            operands.extend(operators.map(|operator| (operator, ty, asked.as_str())));
+        }
+        operands.extend(elements.iter().map(|element_text| ("@>", element, element_text.as_str())));
+        let refused = check(("gist", "range_ops"), ty, &values, &operands);
+        assert!(refused * 2 > values.len() * operands.len(), "{ty}: {refused}");
+    }
 }

@@ -282,7 +282,7 @@ impl Binder<'_> {
         };
         let window = self.over(over, span)?;
         let frame = if function.uses_frame() { window.frame.clone() } else { Frame::default() };
-        Ok((WindowCall { function, args: typed, filter, frame }, window, given))
+        Ok((WindowCall { function, args: typed, filter, frame, most: None }, window, given))
     }
 
     /// The arguments of a function of windows, and what it gives.

@@ -5,12 +5,14 @@
 //! what was prepared is used again. An expression that asks nothing of the database is evaluated by
 //! itself, without a plan.
 
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use colibri_catalog::Routine;
 use colibri_syntax::plpgsql::{Block, Body, Conflict, Expr, Stmt, StmtKind};
 use colibri_types::{ColumnType, Datum, Error, Result, RowType, SqlState, Type, cast::CastContext};
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use sqlparser::ast;
 
 use super::super::{Prepared, Session};
@@ -22,7 +24,30 @@ use crate::exec::{Evaluate as _, Scope};
 use crate::expr;
 
 /// What was prepared of texts, by their places and what is asked of them.
-type KnownTexts = std::collections::HashMap<(usize, u8), Vec<Arc<Known>>>;
+type KnownTexts = std::collections::HashMap<(usize, u8), Vec<Arc<Known>>, BuildHasherDefault<ByPlace>>;
+
+/// Hashes addresses, which nobody chooses.
+#[derive(Default)]
+struct ByPlace(u64);
+
+impl Hasher for ByPlace {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_usize(usize::from(byte)));
+    }
+
+    fn write_u8(&mut self, value: u8) {
+        self.write_usize(usize::from(value));
+    }
+
+    fn write_usize(&mut self, value: usize) {
+        // The high bits of a product depend on all bits of its factors: they are brought down.
+        self.0 = (self.0 ^ value as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+}
 
 /// A body and what is known of its texts.
 pub(in super::super) struct Program {
@@ -48,6 +73,8 @@ pub(super) struct Known {
     pub(super) what: What,
     runs: std::sync::atomic::AtomicU32,
     text: String,
+    /// The text is the whole of what stands at the place in the body.
+    is_whole: bool,
     asked: Asked,
 }
 
@@ -68,6 +95,9 @@ struct Stamp {
     authority: usize,
     role: u32,
 }
+
+/// Values of the variables that an expression names.
+type Params = SmallVec<[Datum; 4]>;
 
 /// For how many types a text is kept at most.
 const TYPES_MAX: usize = 8;
@@ -194,7 +224,9 @@ impl Session {
         asked: Asked,
     ) -> Result<Arc<Known>> {
         let key = (std::ptr::from_ref(expr).addr(), asked.number());
-        let is_right = |known: &Known| known.asked == asked && known.text == text && self.is_known_right(known, frame);
+        let is_whole = std::ptr::eq(text, expr.text.as_str());
+        let is_it = |known: &Known| is_whole && known.is_whole || known.text == text;
+        let is_right = |known: &Known| known.asked == asked && is_it(known) && self.is_known_right(known, frame);
         let found = program.known.lock().get(&key).and_then(|kept| kept.iter().find(|known| is_right(known)).cloned());
         if let Some(known) = &found {
             let known = Arc::clone(known);
@@ -205,7 +237,7 @@ impl Session {
                 return Ok(known);
             }
         }
-        let known = Arc::new(self.make_known(program, frame, text, asked)?);
+        let known = Arc::new(Known { is_whole, ..self.make_known(program, frame, text, asked)? });
         let mut programs = program.known.lock();
         let kept = programs.entry(key).or_default();
         kept.retain(|other| {
@@ -271,6 +303,7 @@ impl Session {
             what,
             runs: std::sync::atomic::AtomicU32::new(0),
             text: text.to_owned(),
+            is_whole: false,
             asked,
         })
     }
@@ -318,13 +351,14 @@ impl Session {
     ) -> Result<(Datum, ColumnType)> {
         let asked = to.map_or(Asked::Value, Asked::As);
         let known = self.known(program, frame, expr, asked)?;
-        let params = self.params_of(&known, frame);
         match &known.what {
             What::Value(value, ty) => {
+                let params: Params = known.sources.iter().map(|source| value_of_source(source, frame)).collect();
                 let value = value.eval_owned(&mut Scope::pure(&self.env, &params, &[]), &[])?;
                 Ok((value, *ty))
             }
             What::Plan(prepared) => {
+                let params = self.params_of(&known, frame);
                 let in_sight = InSight::new(frame, program.ambiguous);
                 let prepared = self.prepared_for(prepared, &params, &in_sight)?;
                 let ran = self.run_nested(&prepared, params, 2)?;

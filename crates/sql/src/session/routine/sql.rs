@@ -15,16 +15,9 @@ use super::super::{Rows, Session};
 use super::compile::{Asked, Known, Program, What, in_statement};
 use super::nested::Ran;
 use super::values::{Frame, InSight, Record, Value};
+use crate::bind::routine_bodies::behind_select;
 use crate::exec::{Evaluate as _, Scope};
 use crate::expr::RoutineCall;
-
-/// What stands behind the word SELECT at the beginning of a statement.
-fn behind_select(text: &str) -> Option<&str> {
-    const SELECT: &str = "select";
-    let text = text.trim_ascii_start();
-    let (word, rest) = text.split_at_checked(SELECT.len())?;
-    (word.eq_ignore_ascii_case(SELECT) && rest.starts_with(|c: char| c.is_ascii_whitespace())).then_some(rest)
-}
 
 impl Session {
     /// Runs a function in SQL.

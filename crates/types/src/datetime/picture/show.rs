@@ -9,6 +9,7 @@ use crate::datetime::{
 use crate::error::{Error, Result, SqlState};
 use crate::interval::{DAY_US, Interval};
 use crate::pulse;
+use compact_str::{CompactString, format_compact};
 
 /// What is shown.
 struct Shown<'a> {
@@ -54,8 +55,24 @@ fn ordinal_ending(shown: &str) -> Result<&'static str> {
 
 /// A number as it is shown, and the ending that it may get.
 enum Text {
-    Number(String),
+    Number(CompactString),
     Other(String),
+}
+
+/// A number with zeros in front, up to a width.
+fn digits(value: i64, width: usize) -> CompactString {
+    const DIGITS_MAX: usize = 20;
+    if value < 0 || width > DIGITS_MAX {
+        return format_compact!("{value:0width$}");
+    }
+    let (mut digits, mut from, mut left) = ([b'0'; DIGITS_MAX], DIGITS_MAX, value);
+    while left > 0 {
+        from -= 1;
+        digits[from] = b'0' + (left % 10) as u8;
+        left /= 10;
+    }
+    let from = from.min(DIGITS_MAX - width.max(1));
+    CompactString::from_utf8_lossy(&digits[from..])
 }
 
 impl Shown<'_> {
@@ -105,9 +122,9 @@ impl Shown<'_> {
             // The sign has a place of its own.
             let width = if value < 0 { width + 1 } else { width };
             let width = if field.fill { width } else { 0 };
-            Ok(Some(Text::Number(format!("{value:0width$}"))))
+            Ok(Some(Text::Number(digits(value, width))))
         };
-        let exact = |value: i64, width: usize| Ok(Some(Text::Number(format!("{value:0width$}"))));
+        let exact = |value: i64, width: usize| Ok(Some(Text::Number(digits(value, width))));
         let other = |text: String| Ok(Some(Text::Other(text)));
         let cased = |text: &str| field.case.apply(text);
         let padded = |text: &str, width: usize| {
@@ -135,7 +152,7 @@ impl Shown<'_> {
             "OF" | "TZH" | "TZM" => self.zone_part(field),
             "Y,YYY" => {
                 let year = self.shown_year(self.year);
-                Ok(Some(Text::Number(format!("{},{:03}", year / 1000, year % 1000))))
+                Ok(Some(Text::Number(format_compact!("{},{:03}", year / 1000, year % 1000))))
             }
             "HH24" => number(self.hour, 2),
             "HH12" | "HH" => {
@@ -159,7 +176,7 @@ impl Shown<'_> {
 
     /// The numbers of dates.
     fn date_number(&self, name: &str, fill: bool) -> Result<Option<Text>> {
-        let exact = |value: i64, width: usize| Ok(Some(Text::Number(format!("{value:0width$}"))));
+        let exact = |value: i64, width: usize| Ok(Some(Text::Number(digits(value, width))));
         let filled = |value: i64, width: usize| exact(value, if fill { width } else { 0 });
         let signed = |value: i64, width: usize| filled(value, if value < 0 { width + 1 } else { width });
         let year_of = |year: i64, digits: usize| {
@@ -237,19 +254,20 @@ impl Shown<'_> {
     }
 
     fn show(&self, picture: &str) -> Result<String> {
-        let mut out = String::new();
-        for part in parts(picture)? {
+        let mut out = String::with_capacity(picture.len());
+        for part in parts(picture)?.iter() {
             pulse::work(UNITS_PER_PART)?;
             match part {
-                Part::Separator(c) | Part::Blank(c) | Part::Char(c) => out.push(c),
-                Part::Field(field) => match (self.field(&field)?, field.ordinal) {
+                Part::Separator(c) | Part::Blank(c) | Part::Char(c) => out.push(*c),
+                Part::Field(field) => match (self.field(field)?, field.ordinal) {
                     (None, _) => {}
                     (Some(Text::Number(text)), Some(upper)) => {
                         let ending = ordinal_ending(&text)?;
                         out.push_str(&text);
                         out.push_str(&if upper { ending.to_ascii_uppercase() } else { ending.to_owned() });
                     }
-                    (Some(Text::Number(text) | Text::Other(text)), _) => out.push_str(&text),
+                    (Some(Text::Number(text)), None) => out.push_str(&text),
+                    (Some(Text::Other(text)), _) => out.push_str(&text),
                 },
             }
         }

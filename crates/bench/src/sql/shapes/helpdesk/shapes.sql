@@ -701,3 +701,12 @@ insert into memberships values (md5('p1')::uuid, 1, 'dev', '2024-01-01') on conf
 select id from orders where status = 'new' order by placed_at limit 10 for update skip locked
 insert into products select 'N-'||g, 1 + g % (select count(*)::int from categories), 'n', 5, 1, true, null, now() from generate_series(1,2000) g
 insert into users select 100000+g, 1 + g % (select count(*)::int from tenants), 'n'||g, 'n'||g, 'Full', 'member', true, 'DE', 1, now(), null, null from generate_series(1,3000) g
+
+-- [windows and pictures] (ordered)
+select * from (select id, project_id, number, row_number() over (partition by project_id order by number) r from tickets) x order by project_id, number limit 20
+select * from (select id, created_at, row_number() over (order by id) r from tickets) x where r between 100 and 120 order by r
+select * from (select id, status, row_number() over (order by placed_at desc, id) r from orders where tenant_id = 3) x where r <= 10 order by r
+select * from (select id, rank() over (order by created_at) r from comments) x where r < 30 order by r, id
+select id, priority, row_number() over (partition by tenant_id order by status, created_at desc, id) from tickets where tenant_id = 2 order by status, created_at desc, id limit 10
+select to_char(placed_at, 'YYYY-MM') m, count(*), sum(total) from orders group by 1 order by 1
+select id, to_char(created_at, 'DD.MM.YYYY HH24:MI'), to_char(priority, 'FM00') from tickets where id < 5000 order by id
