@@ -5,7 +5,7 @@
 const { native, call } = require('./native')
 const { interfaceError } = require('./errors')
 const { Session, Reader, ofTag } = require('./session')
-const { converterOf } = require('./values')
+const { converterOf, toParam } = require('./values')
 
 const asyncDispose = Symbol.asyncDispose ?? Symbol.for('nodejs.asyncDispose')
 const DEFAULTS = { user: 'colibri', durability: 'sync', create: true, bigint: 'bigint', connectionsMax: 8 }
@@ -162,7 +162,6 @@ function identifier(name) {
 
 /** A row of a COPY in its text format, with the newline. */
 function copyRow(values) {
-  const { toParam } = require('./values')
   const escape = { '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' }
   const field = (value) => {
     const param = toParam(value)

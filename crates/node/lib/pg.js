@@ -11,7 +11,7 @@ const { Session, Reader, ofTag } = require('./session')
 const { types, Types } = require('./types')
 const { toParam } = require('./values')
 
-const defaults = { user: 'colibri', max: 10, durability: 'sync', create: true, rows: 0, parseInt8: false }
+const defaults = { user: 'colibri', max: 10, durability: 'sync', create: true }
 
 /** The directory that a configuration names. */
 function pathOf({ path, connectionString, database }) {

@@ -79,7 +79,9 @@ class Reader {
 
 class Session extends EventEmitter {
   #native = new native.Connection()
-  #tail = Promise.resolve()
+  #isTaken = false
+  /** Who waits for the turn. */
+  #queue = []
   /** What keeps the turn for longer than a call. */
   #keeper = null
   #closing = null
@@ -105,39 +107,48 @@ class Session extends EventEmitter {
     if (this.#keeper !== null) throw interfaceError(`${this.#keeper} of this connection is open`, '55000')
   }
 
-  /** Waits for the turn; gives what ends it. */
+  /** Waits for the turn. */
   async #turn(signal) {
     this.#check()
     signal?.throwIfAborted()
-    const before = this.#tail
-    let end
-    this.#tail = new Promise((resolve) => (end = resolve))
-    await before
-    try {
-      this.#check()
-      signal?.throwIfAborted()
-    } catch (error) {
-      end()
-      throw error
+    if (!this.#isTaken) {
+      this.#isTaken = true
+      return
     }
-    return end
+    await new Promise((resolve, reject) => {
+      const waiting = { resolve, reject }
+      this.#queue.push(waiting)
+      if (signal === undefined || signal === null) return
+      const stop = () => {
+        this.#queue.splice(this.#queue.indexOf(waiting), 1)
+        reject(signal.reason)
+      }
+      signal.addEventListener('abort', stop, { once: true })
+      waiting.resolve = () => {
+        signal.removeEventListener('abort', stop)
+        resolve()
+      }
+    })
+  }
+
+  /** Gives the turn to the next one. */
+  #leave() {
+    this.#keeper = null
+    const next = this.#queue.shift()
+    if (next !== undefined) next.resolve()
+    else this.#isTaken = false
+    // Notifications that have arrived meanwhile wait for the end of a transaction.
+    if (this.#isTold && this.state === 'I' && this.#closing === null) this.#hear()
   }
 
   /** Runs a function that has the turn. */
   async #inTurn(run, signal) {
-    const end = await this.#turn(signal)
+    await this.#turn(signal)
     try {
       return await this.#until(run(), signal)
     } finally {
-      this.#leave(end)
+      this.#leave()
     }
-  }
-
-  #leave(end) {
-    this.#keeper = null
-    end()
-    // Notifications that have arrived meanwhile wait for the end of a transaction.
-    if (this.#isTold && this.state === 'I') this.#hear()
   }
 
   /** Awaits what runs, and cancels it when the signal says so. */
@@ -229,7 +240,7 @@ class Session extends EventEmitter {
   /** The rows as they come: pieces of them. Nothing is computed ahead of what is asked for. */
   async *pieces(sql, params, reader, signal) {
     const values = params.map(toParam)
-    const end = await this.#turn(signal)
+    await this.#turn(signal)
     this.#keeper = 'a stream of rows'
     let answer
     try {
@@ -241,7 +252,7 @@ class Session extends EventEmitter {
       }
     } finally {
       if (answer?.tag === undefined && this.#closing === null) await this.#ask('stop').catch(() => {})
-      this.#leave(end)
+      this.#leave()
     }
     // The connection is free while the last ones are looked at.
     yield reader.rowsOf(answer)
@@ -287,9 +298,9 @@ class Session extends EventEmitter {
   /** A stream whose data become rows. `rowCount` is how many, at its end. */
   copyFrom(sql) {
     const session = this
-    let [end, isOpen] = [null, false]
+    let [hasTurn, isOpen] = [false, false]
     const leave = () => {
-      if (end !== null) session.#leave(end)
+      if (hasTurn) session.#leave()
     }
     const done = (promise, callback) => promise.then((value) => callback(null, value), callback)
     const stream = new Writable({
@@ -320,7 +331,8 @@ class Session extends EventEmitter {
       throw error
     }
     async function begin() {
-      end = await session.#turn()
+      await session.#turn()
+      hasTurn = true
       session.#keeper = 'a COPY'
       await session.#ask('copy', sql, true)
       isOpen = true
@@ -335,10 +347,11 @@ class Session extends EventEmitter {
   /** A stream of the data of a COPY … TO STDOUT. */
   copyTo(sql) {
     const session = this
-    let [end, isOpen] = [null, false]
+    let [hasTurn, isOpen] = [false, false]
     const done = (promise, callback) => promise.then((value) => callback(null, value), callback)
     async function begin() {
-      end = await session.#turn()
+      await session.#turn()
+      hasTurn = true
       session.#keeper = 'a COPY'
       await session.#ask('copy', sql, false)
       isOpen = true
@@ -364,7 +377,7 @@ class Session extends EventEmitter {
         const cancel = isOpen ? session.#ask('copyCancel') : Promise.resolve()
         isOpen = false
         const leave = () => {
-          if (end !== null) session.#leave(end)
+          if (hasTurn) session.#leave()
         }
         done(cancel.catch(() => {}).then(leave), () => callback(error))
       },
@@ -418,6 +431,7 @@ class Session extends EventEmitter {
   close() {
     if (this.#closing === null) {
       this.#closing = call(this.#native, 'close').then(() => void this.emit('end'))
+      for (const { reject } of this.#queue.splice(0)) reject(interfaceError('the connection is closed', '08003'))
       this.#stayFor(false)
       if (this.#hearing !== 0) unlisten(this.#hearing)
     }

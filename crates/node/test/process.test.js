@@ -111,10 +111,11 @@ test('worker threads share a database, and may be ended while a statement runs',
   await db.query('CREATE TABLE a (n int)')
   const work = async (leaves) => {
     const worker = new Worker(WORKER, { eval: true, workerData: { dir, leaves } })
+    const exited = once(worker, 'exit')
     const [said] = await once(worker, 'message')
     assert.equal(said, 'done')
     if (leaves) await worker.terminate()
-    else await once(worker, 'exit')
+    await exited
   }
   await Promise.all([work(false), work(false), work(true)])
   assert.equal((await db.query('SELECT count(*)::int AS n FROM a')).rows[0].n, 60)
@@ -158,6 +159,46 @@ test('several processes use a database, also when the one that has it is killed'
   assert.equal((await guest.lines.next()).value, '2')
   const [status] = await once(guest.child, 'exit')
   assert.equal(status, 0)
+})
+
+const OWNER = `
+  const { open } = require(${PACKAGE})
+  open(process.argv[1]).then(async (db) => {
+    await db.query('CREATE TABLE a (n int PRIMARY KEY, x text)')
+    console.log('ready')
+    await new Promise((resolve) => process.stdin.once('data', resolve))
+    await db.close()
+    process.exit(0)
+  })`
+
+test('what runs in another process runs as here', async (t) => {
+  const dir = path.join(scratch(t), 'db')
+  const owner = spawn(process.execPath, ['-e', OWNER, dir], { stdio: ['pipe', 'pipe', 'inherit'] })
+  t.after(() => owner.kill('SIGKILL'))
+  await once(owner.stdout, 'data')
+  const db = await open(dir)
+  assert.equal(await db.executeMany('INSERT INTO a VALUES ($1, $2)', Array.from({ length: 2000 }, (_, n) => [n, `x ${n}`])), 2000)
+  let sum = 0
+  for await (const { n } of db.stream('SELECT n FROM a')) sum += n
+  assert.equal(sum, 1999000)
+  const { rows } = await db.query("SELECT n::bigint AS b, now() AS t, '{1,2}'::int[] AS i, '[1]'::jsonb AS j FROM generate_series(1, 50000) AS s (n)")
+  assert.deepEqual([rows.length, rows[49999].b, rows[0].t instanceof Date, rows[0].i, rows[0].j], [50000, 50000n, true, [1, 2], [1]])
+  assert.deepEqual((await db.script("SELECT 1 AS one; INSERT INTO a VALUES (-1, 'new')")).map(({ rowCount }) => rowCount), [1, 1])
+  await assert.rejects(db.query('INSERT INTO a VALUES (1)'), { code: '23505', constraint: 'a_pkey' })
+  await assert.rejects(db.query('SELECT count(*) FROM generate_series(1, 1000000000000)', [], { signal: AbortSignal.timeout(30) }), { name: 'TimeoutError' })
+  const into = await db.copyFrom('COPY a FROM STDIN')
+  into.end('5000\tcopied\n')
+  await once(into, 'close')
+  assert.equal(into.rowCount, 1)
+  const lines = await (await db.copyTo('COPY (SELECT * FROM a WHERE n > 1998 ORDER BY n) TO STDOUT')).toArray()
+  assert.equal(Buffer.concat(lines).toString(), '1999\tx 1999\n5000\tcopied\n')
+  const listener = await db.listen('nests')
+  const told = once(listener, 'notification')
+  await db.query("NOTIFY nests, 'egg'")
+  assert.equal((await told)[0].payload, 'egg')
+  await db.close()
+  owner.stdin.write('\n')
+  assert.deepEqual(await once(owner, 'exit'), [0, null])
 })
 
 test('a thousand promises at once, of SQL and of keys', async (t) => {

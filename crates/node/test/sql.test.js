@@ -259,10 +259,10 @@ test('a signal ends a statement, also one that waits its turn', async (t) => {
   const conn = await db.connect()
   const stop = new AbortController()
   const endless = conn.query('SELECT count(*) FROM generate_series(1, 1000000000000)', [], { signal: stop.signal })
-  const behind = conn.query('SELECT 1', [], { signal: AbortSignal.timeout(1) })
+  const behind = assert.rejects(conn.query('SELECT 1', [], { signal: AbortSignal.timeout(1) }), { name: 'TimeoutError' })
   setTimeout(() => stop.abort(new Error('enough')), 30)
   await assert.rejects(endless, /enough/)
-  await assert.rejects(behind, { name: 'TimeoutError' })
+  await behind
   assert.equal((await conn.query('SELECT 2 AS two')).rows[0].two, 2)
   await assert.rejects(conn.query('SELECT 1', [], { signal: AbortSignal.abort() }), { name: 'AbortError' })
   const rows = conn.stream('SELECT n FROM generate_series(1, 1000000000) AS s (n)', [], { signal: AbortSignal.timeout(50) })
@@ -313,11 +313,15 @@ test('use after close is an error, and closing twice is none', async (t) => {
   const dir = scratch(t)
   const db = await open(path.join(dir, 'db'))
   const conn = await db.connect()
-  const running = conn.query('SELECT count(*) FROM generate_series(1, 1000000000000)')
-  const stream = db.stream('SELECT n FROM generate_series(1, 100000000) AS s (n)')
+  const running = failsWith('57014', conn.query('SELECT count(*) FROM generate_series(1, 1000000000000)'))
+  // Nobody waits for ever.
+  const behind = failsWith('08003', conn.query('SELECT 1'))
+  const other = await db.connect()
+  const stream = other.stream('SELECT n FROM generate_series(1, 100000000) AS s (n)')
+  const [, late] = [stream.next(), failsWith('08003', other.query('SELECT 1'))]
   await stream.next()
   const closing = db.close()
-  await failsWith('57014', running)
+  await Promise.all([running, behind, late])
   await closing
   await db.close()
   await conn.close()
