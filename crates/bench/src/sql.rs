@@ -4,7 +4,8 @@
 //! The design, and why, is `docs/design/0008-benchmark.md`. Read it in this order: `workload` (what
 //! is asked), `target` (who answers), `driver` (when, and what it took), and here `args`, `bench`
 //! (a run, step by step), `ledger` (what it cost), `result` (all of it as data), `table`, `html`.
-//! `shapes` is a benchmark of its own: single statements, on two servers side by side.
+//! `shapes` is a benchmark of its own: single statements, on two servers side by side. So is
+//! `analytics`: suites of long queries.
 //!
 //! # Traps
 //!
@@ -21,6 +22,7 @@
 //!
 //! Not here: `engine`, which measures engines and not SQL.
 
+pub mod analytics;
 pub(crate) mod args;
 mod bench;
 pub(crate) mod driver;

@@ -10,6 +10,7 @@ use colibri_bench::results::compare::{self, CompareArgs};
 use colibri_bench::results::history::{self, HistoryArgs};
 use colibri_bench::results::matrix::{self, MatrixArgs};
 use colibri_bench::results::merge::{self, MergeArgs};
+use colibri_bench::sql::analytics::{self, TpchArgs};
 use colibri_bench::sql::shapes::{self, ShapesArgs};
 use colibri_bench::sql::{self, QueueArgs, ScriptArgs, StockArgs, TpccArgs, YcsbArgs};
 
@@ -59,6 +60,11 @@ enum Bench {
                             colibri bench shapes --target postgres://postgres@localhost:5433/postgres \\\n    \
                             --beside postgres://postgres@localhost:5432/postgres --max-ratio 1.2")]
     Shapes(ShapesArgs),
+    #[command(after_help = "Examples:\n  colibri bench tpch --scale 0.01 --beside duckdb\n  \
+                            colibri bench tpch --scale 0.1 --fresh 10% --streams 4 --html tpch.html \\\n    \
+                            --target postgres://postgres@localhost:5433/postgres \\\n    \
+                            --beside postgres://postgres@localhost:5432/postgres --set work_mem=256MB")]
+    Tpch(TpchArgs),
     #[command(after_help = "Examples:\n  colibri bench kv --n 100000 --modes lazy,sync --json results.json\n  \
                             colibri bench kv --targets colibri,null --workloads get,crud --readers 1 --writers 1\n  \
                             colibri bench kv --targets colibri,flush --modes sync --workloads crud --load 0.5\n\n\
@@ -109,6 +115,7 @@ fn run_one(bench: Bench) -> Result<()> {
         Bench::Stock(args) => Ok(sql::stock(&args)?),
         Bench::Queue(args) => Ok(sql::queue(&args)?),
         Bench::Shapes(args) => Ok(shapes::run(&args)?),
+        Bench::Tpch(args) => Ok(analytics::tpch(&args)?),
         Bench::Kv(args) => Ok(engine::run(args)?),
         Bench::Freespace(args) => Ok(freespace::run(&args)?),
         Bench::Lifo(args) => Ok(lifo::run(&args)?),

@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Arrows point one way: each crate, and the only ones of this workspace that it may depend on.
-const GRAPH: [(&str, &[&str]); 16] = [
+const GRAPH: [(&str, &[&str]); 17] = [
     ("colibri-storage", &[]),
     ("colibri-runtime", &[]),
     ("colibri-txn", &["colibri-storage"]),
     ("colibri-capi", &["colibri-db", "colibri-storage"]),
     ("colibri-python", &["colibri-db"]),
+    ("colibri-node", &["colibri-db"]),
     ("colibri-replica", &["colibri-storage"]),
     ("colibri-types", &[]),
     ("colibri-syntax", &["colibri-types"]),

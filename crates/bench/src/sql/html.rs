@@ -53,7 +53,7 @@ pub(crate) fn page(title: &str, results: &[RunResult]) -> String {
     html
 }
 
-fn table(html: &mut String, heading: &[&str], rows: &[Vec<String>]) {
+pub(crate) fn table(html: &mut String, heading: &[&str], rows: &[Vec<String>]) {
     html.push_str("<table><tr>");
     heading.iter().for_each(|cell| html.push_str(&format!("<th>{}</th>", escaped(cell))));
     html.push_str("</tr>\n");

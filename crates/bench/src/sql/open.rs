@@ -1,6 +1,6 @@
 //! The targets that a command line can name.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use colibri::Durability;
@@ -11,6 +11,7 @@ use crate::measure::workplace::Workplace;
 use crate::measure::{Error, Result};
 use crate::sql::target::colibri::Colibri;
 use crate::sql::target::null::Null;
+use crate::sql::target::outer::{Engine, Outer};
 use crate::sql::target::postgres::Postgres;
 #[cfg(feature = "rivals")]
 use crate::sql::target::sqlite::Sqlite;
@@ -63,15 +64,41 @@ pub(crate) fn open_named(name: &str, dir: Option<&Path>) -> Result<Opened> {
             "there is no target {name:?} here: colibri, or an address as postgres://localhost/bench"
         )));
     }
-    let (dir, workplace) = match dir {
-        Some(dir) => (dir.to_owned(), None),
-        None => {
-            let workplace = Workplace::new(Path::new(DIR_DEFAULT), false)?;
-            (workplace.make("database")?, Some(workplace))
-        }
-    };
+    let (dir, workplace) = own_dir(dir)?;
     let target = Colibri::open(&dir, Durability::Sync).map_err(|failure| Error::target(name, failure))?;
     Ok(Opened { target: Arc::new(target), _workplace: workplace })
+}
+
+/// A database that a suite of queries runs on: as [`open_named`], and DuckDB or SQLite by their
+/// packages for Python.
+///
+/// # Errors
+/// As there; [`Error::Target`] if there is no such package.
+pub(super) fn open_side(name: &str, dir: Option<&Path>) -> Result<Opened> {
+    let engine = match name {
+        "duckdb" => Engine::DuckDb,
+        SQLITE => Engine::Sqlite,
+        name if name == "colibri" || name.contains("://") => return open_named(name, dir),
+        name => {
+            return Err(Error::usage(format!(
+                "there is no target {name:?} here: colibri, duckdb, sqlite, or an address as postgres://localhost/bench"
+            )));
+        }
+    };
+    let (dir, workplace) = own_dir(dir)?;
+    let target = Outer::open(engine, &dir).map_err(|failure| Error::target(name, failure))?;
+    Ok(Opened { target: Arc::new(target), _workplace: workplace })
+}
+
+/// The directory that was given, or one that goes away in the end.
+fn own_dir(dir: Option<&Path>) -> Result<(PathBuf, Option<Workplace>)> {
+    match dir {
+        Some(dir) => Ok((dir.to_owned(), None)),
+        None => {
+            let workplace = Workplace::new(Path::new(DIR_DEFAULT), false)?;
+            Ok((workplace.make("database")?, Some(workplace)))
+        }
+    }
 }
 
 fn durability(args: &CommonArgs) -> Durability {

@@ -21,6 +21,7 @@ pub(crate) mod batch;
 pub(crate) mod colibri;
 mod failure;
 pub(crate) mod null;
+pub(crate) mod outer;
 pub(crate) mod postgres;
 #[cfg(feature = "rivals")]
 pub(crate) mod sqlite;
@@ -147,6 +148,16 @@ pub(crate) trait Target: Send + Sync {
     /// The directory of the database, if it is on this machine and known.
     fn dir(&self) -> Option<&std::path::Path> {
         None
+    }
+
+    /// Its process, if it is one that this process has started.
+    fn pid(&self) -> Option<u32> {
+        None
+    }
+
+    /// Sessions that it can have at once.
+    fn sessions_max(&self) -> u32 {
+        u32::MAX
     }
 
     /// What it counts, now.

@@ -4,8 +4,8 @@
 //! Invariants
 //! - Rows depend on the scale alone: they are computed from their numbers, without any randomness.
 
-use super::set::{self, Scale};
-use crate::sql::workload::load::{Data, PartRows};
+use super::set::Scale;
+use crate::sql::workload::load::{Data, PartRows, statements};
 
 /// The tables in the order in which they are filled: those first that others refer to.
 const TABLES: [&str; 14] = [
@@ -38,11 +38,11 @@ impl Data for HelpDesk {
     }
 
     fn tables(&self) -> Vec<String> {
-        set::statements(include_str!("helpdesk/schema.sql"))
+        statements(include_str!("helpdesk/schema.sql"))
     }
 
     fn indexes(&self) -> Vec<String> {
-        set::statements(include_str!("helpdesk/indexes.sql"))
+        statements(include_str!("helpdesk/indexes.sql"))
     }
 
     fn table_names(&self) -> Vec<&'static str> {
@@ -59,7 +59,7 @@ impl Data for HelpDesk {
     }
 
     fn generate(&self, part: u32, rows: &mut PartRows) {
-        let statements = set::statements(ROWS);
+        let statements = statements(ROWS);
         rows.set_statement(scaled(&statements[part as usize], self.0));
     }
 }
@@ -89,7 +89,7 @@ mod tests {
             let statement = rows.statement().unwrap();
             assert!(statement.contains(&format!("insert into {table} ")), "{statement}");
         }
-        assert_eq!(set::statements(ROWS).len(), TABLES.len());
+        assert_eq!(statements(ROWS).len(), TABLES.len());
     }
 
     #[test]

@@ -9,9 +9,9 @@
 
 use colibri::sql::Timestamp;
 
-use super::set::{self, Scale};
+use super::set::Scale;
 use crate::measure::random::Random;
-use crate::sql::workload::load::{Data, PartRows, TableRows};
+use crate::sql::workload::load::{Data, PartRows, TableRows, statements};
 
 /// Microseconds of a day.
 pub(super) const DAY: i64 = 86_400_000_000;
@@ -98,11 +98,11 @@ impl Data for Service {
     }
 
     fn tables(&self) -> Vec<String> {
-        set::statements(include_str!("service/schema.sql"))
+        statements(include_str!("service/schema.sql"))
     }
 
     fn indexes(&self) -> Vec<String> {
-        set::statements(include_str!("service/indexes.sql"))
+        statements(include_str!("service/indexes.sql"))
     }
 
     fn table_names(&self) -> Vec<&'static str> {

@@ -85,8 +85,3 @@ impl Display for Scale {
         write!(f, "{}", self.0 as f64 / 100.0)
     }
 }
-
-/// The statements of a file; a `;` at the end of a line ends one.
-pub(super) fn statements(text: &str) -> Vec<String> {
-    text.split(";\n").map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned).collect()
-}

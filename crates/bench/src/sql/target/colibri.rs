@@ -136,8 +136,24 @@ fn write(datum: &Datum, out: &mut AnswerWriter<'_>) {
         },
         Datum::Timestamp(micros) => Cell::Time(*micros),
         Datum::Text(text) => return out.text(text.as_bytes()),
-        other => return out.text(format!("{other:?}").as_bytes()),
+        other => return out.text(&text(other)),
     });
+}
+
+/// A value as a server would write it.
+fn text(datum: &Datum) -> Vec<u8> {
+    let ty = match datum {
+        Datum::Float(_) => Type::Float8,
+        Datum::Date(_) => Type::Date,
+        Datum::Time(_) => Type::Time,
+        Datum::Interval(_) => Type::Interval,
+        Datum::Uuid(_) => Type::Uuid,
+        Datum::Bytes(_) => Type::Bytea,
+        other => return format!("{other:?}").into_bytes(),
+    };
+    let (mut scratch, mut out) = (String::new(), Vec::new());
+    wire::write(ty.into(), wire::Format::Text, datum, &Env::default(), &mut scratch, &mut out);
+    out
 }
 
 impl InProcess {

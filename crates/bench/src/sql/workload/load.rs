@@ -189,6 +189,11 @@ pub(crate) fn push_int(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(&digits[at..]);
 }
 
+/// The statements of a file; a `;` at the end of a line ends one.
+pub(crate) fn statements(text: &str) -> Vec<String> {
+    text.split(";\n").map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned).collect()
+}
+
 /// What a load came to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Loaded {
