@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | `measure` | the ground: errors, environment, costs, charts, output | no engine |
 //! | `engine` | `bench kv`: embedded key-value engines under the workloads of ioarena | `measure` |
-//! | `sql` | `bench tpcc`, `ycsb`, `stock`, `queue`, `script`, `shapes`: databases over SQL sessions | `measure` |
+//! | `sql` | `bench tpcc`, `ycsb`, `stock`, `queue`, `script`, `shapes`, `ch`, `tpch`, `clickbench`: databases over SQL sessions | `measure` |
 //! | `experiments` | `bench freespace`, `lifo`, `threads`, `idle` | `measure`, `engine` |
 //! | `results` | `bench compare`, `history`, `matrix`, `merge`: work on files of results | `measure`, `sql` |
 //!

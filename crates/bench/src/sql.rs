@@ -5,7 +5,7 @@
 //! is asked), `target` (who answers), `driver` (when, and what it took), and here `args`, `bench`
 //! (a run, step by step), `ledger` (what it cost), `result` (all of it as data), `table`, `html`.
 //! `shapes` is a benchmark of its own: single statements, on two servers side by side. So is
-//! `analytics`: suites of long queries.
+//! `analytics`: suites of long queries. `ch` is TPC-C beside analysts.
 //!
 //! # Traps
 //!
@@ -22,9 +22,11 @@
 //!
 //! Not here: `engine`, which measures engines and not SQL.
 
+mod analysts;
 pub mod analytics;
 pub(crate) mod args;
 mod bench;
+pub mod ch;
 pub(crate) mod driver;
 mod files;
 mod find_max;
@@ -268,7 +270,7 @@ pub(crate) fn run(args: &CommonArgs, workload: &Arc<dyn Workload>) -> Result<()>
     // A failed run still writes what was measured before.
     let result = bench.finish(outcome)?;
     say!("{}", table::text(&result));
-    files.write(&result)?;
+    files.write(std::slice::from_ref(&result))?;
     match result.is_bad() {
         false => Ok(()),
         true => Err(Error::InvalidResults { invalid: 1, total: 1 }),

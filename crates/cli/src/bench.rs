@@ -10,7 +10,8 @@ use colibri_bench::results::compare::{self, CompareArgs};
 use colibri_bench::results::history::{self, HistoryArgs};
 use colibri_bench::results::matrix::{self, MatrixArgs};
 use colibri_bench::results::merge::{self, MergeArgs};
-use colibri_bench::sql::analytics::{self, TpchArgs};
+use colibri_bench::sql::analytics::{self, ClickBenchArgs, TpchArgs};
+use colibri_bench::sql::ch::{self, ChArgs};
 use colibri_bench::sql::shapes::{self, ShapesArgs};
 use colibri_bench::sql::{self, QueueArgs, ScriptArgs, StockArgs, TpccArgs, YcsbArgs};
 
@@ -60,11 +61,18 @@ enum Bench {
                             colibri bench shapes --target postgres://postgres@localhost:5433/postgres \\\n    \
                             --beside postgres://postgres@localhost:5432/postgres --max-ratio 1.2")]
     Shapes(ShapesArgs),
+    #[command(after_help = "Examples:\n  colibri bench ch --warehouses 1 --clients 16 --duration 10s\n  \
+                            colibri bench ch --warehouses 10 --clients 16 --analysts 1 --html ch.html \\\n    \
+                            --target postgres://postgres@localhost/bench --server-pid 4711")]
+    Ch(ChArgs),
     #[command(after_help = "Examples:\n  colibri bench tpch --scale 0.01 --beside duckdb\n  \
                             colibri bench tpch --scale 0.1 --fresh 10% --streams 4 --html tpch.html \\\n    \
                             --target postgres://postgres@localhost:5433/postgres \\\n    \
                             --beside postgres://postgres@localhost:5432/postgres --set work_mem=256MB")]
     Tpch(TpchArgs),
+    #[command(name = "clickbench")]
+    #[command(after_help = "Example:\n  colibri bench clickbench --rows 1000000 --beside duckdb --beside sqlite")]
+    ClickBench(ClickBenchArgs),
     #[command(after_help = "Examples:\n  colibri bench kv --n 100000 --modes lazy,sync --json results.json\n  \
                             colibri bench kv --targets colibri,null --workloads get,crud --readers 1 --writers 1\n  \
                             colibri bench kv --targets colibri,flush --modes sync --workloads crud --load 0.5\n\n\
@@ -115,6 +123,8 @@ fn run_one(bench: Bench) -> Result<()> {
         Bench::Stock(args) => Ok(sql::stock(&args)?),
         Bench::Queue(args) => Ok(sql::queue(&args)?),
         Bench::Shapes(args) => Ok(shapes::run(&args)?),
+        Bench::Ch(args) => Ok(ch::ch(&args)?),
+        Bench::ClickBench(args) => Ok(analytics::clickbench(&args)?),
         Bench::Tpch(args) => Ok(analytics::tpch(&args)?),
         Bench::Kv(args) => Ok(engine::run(args)?),
         Bench::Freespace(args) => Ok(freespace::run(&args)?),

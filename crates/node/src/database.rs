@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Component, PathBuf};
 use std::sync::{Arc, Weak};
 
 use colibri::sql::{self, Error, Result, SqlState};
@@ -29,11 +29,22 @@ pub(crate) fn durability(name: &str) -> Result<Durability> {
     }
 }
 
-/// A directory, by one of its names for all of them.
+/// A directory, by one of its names for all of them, whether it is there or not.
 pub(crate) fn place_of(path: &str) -> Result<PathBuf> {
     let failed = |error| Error::new(SqlState::IO_ERROR, format!("{path}: {error}"));
-    let absolute = std::path::absolute(path).map_err(failed)?;
-    Ok(absolute.canonicalize().unwrap_or(absolute))
+    let mut place = PathBuf::new();
+    for part in std::path::absolute(path).map_err(failed)?.components() {
+        if part == Component::ParentDir {
+            // What is there already has no links in it any more, so this is its parent.
+            place.pop();
+            continue;
+        }
+        place.push(part);
+        if let Ok(known) = place.canonicalize() {
+            place = known;
+        }
+    }
+    Ok(place)
 }
 
 /// Things that are open, at most one for each directory.
@@ -133,7 +144,8 @@ impl Database {
         let handle = Arc::clone(&self.handle);
         hub.run(&self.lane, id, move || {
             let options = Options::new().durability(self::durability(&durability)?).create(create);
-            let held = OPEN.at(place_of(&path)?, || sql::Database::open_with(&path, &options))?;
+            let place = place_of(&path)?;
+            let held = OPEN.at(place.clone(), || sql::Database::open_with(&place, &options))?;
             *handle.lock() = Some(held);
             Ok(Outcome::default())
         });

@@ -4,7 +4,6 @@
 //! to look for it; what is not in memory it waits for (`prefetch` does not). Writing, and beginning
 //! and ending a transaction that writes, are jobs.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use colibri::sql::Result;
@@ -192,8 +191,8 @@ impl Environment {
             if let Some(bytes) = size_max {
                 options = options.size_max(bytes as u64);
             }
-            let place: PathBuf = place_of(&path)?;
-            let held = OPEN.at(place, || in_sql(colibri::Database::open(&path, &options)))?;
+            let place = place_of(&path)?;
+            let held = OPEN.at(place.clone(), || in_sql(colibri::Database::open(&place, &options)))?;
             *handle.lock() = Some(Opened { database: held.get().clone(), held });
             Ok(Outcome::default())
         });

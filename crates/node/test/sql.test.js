@@ -337,12 +337,21 @@ test('use after close is an error, and closing twice is none', async (t) => {
 })
 
 test('a directory that is opened twice is one database', async (t) => {
-  const dir = path.join(scratch(t), 'db')
-  const [one, two] = await Promise.all([open(dir), open(`${dir}/../db`)])
-  await one.query('CREATE TABLE a (n int)')
-  await one.close()
-  assert.deepEqual((await two.query('SELECT * FROM a')).rows, [])
-  await two.close()
+  // By any of its names, also before it is there.
+  const above = scratch(t)
+  require('node:fs').mkdirSync(path.join(above, 'real'))
+  require('node:fs').symlinkSync('real', path.join(above, 'link'))
+  for (let round = 0; round < 5; round++) {
+    const dir = path.join(above, 'real', `db ${round}`)
+    const names = [dir, `${dir}/../db ${round}`, `${above}/link/none/../db ${round}`, `${above}/link/../link/db ${round}/`]
+    const [one, ...others] = await Promise.all(names.map((name) => open(name)))
+    await one.query('CREATE TABLE a (n int)')
+    await one.close()
+    for (const other of others) {
+      assert.deepEqual((await other.query('SELECT * FROM a')).rows, [])
+      await other.close()
+    }
+  }
 })
 
 test('a backup is written while others write', async (t) => {

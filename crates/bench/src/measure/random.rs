@@ -22,7 +22,7 @@ pub(crate) fn mix(value: u64) -> u64 {
 }
 
 /// Characters of random strings: 64 of them, so that six random bits choose one.
-const CHARACTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 -";
+pub(crate) const CHARACTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 -";
 
 impl Random {
     /// Stream number `stream` of a seed.

@@ -18,6 +18,7 @@
 //! - Databases use as many threads for a query as their settings say.
 
 pub(crate) mod answer;
+mod clickbench;
 mod measure;
 pub(crate) mod report;
 mod side;
@@ -44,6 +45,7 @@ use crate::sql::target::{Place, Target as _};
 use crate::sql::workload::load::{self, LoadProgress};
 use crate::sql::workload::queue::Jobs;
 use crate::sql::workload::{Finding, Workload};
+use clickbench::ClickBench;
 use measure::Outcome;
 use report::{FreshReport, QueryReport, Report, SCHEMA, SideReport, StreamsReport, ms, total};
 use side::Side;
@@ -126,6 +128,30 @@ pub struct TpchArgs {
     /// Flags of all suites.
     #[command(flatten)]
     pub common: AnalyticsArgs,
+}
+
+/// Measure ClickBench's shape: 43 queries over one wide table of page views
+///
+/// Makes the rows from a seed, asks each query in rounds, and compares the answers with those of
+/// the databases beside. The rows and their 25 columns are a sample of ClickBench's shape, so
+/// figures are not those of ClickBench.
+#[derive(Debug, Clone, Args)]
+pub struct ClickBenchArgs {
+    /// Rows: about 220 bytes each
+    #[arg(long, default_value_t = 1_000_000)]
+    pub rows: u64,
+    /// Flags of all suites.
+    #[command(flatten)]
+    pub common: AnalyticsArgs,
+}
+
+/// Runs ClickBench's queries.
+///
+/// # Errors
+/// As [`tpch`].
+pub fn clickbench(args: &ClickBenchArgs) -> Result<()> {
+    check_range("--rows", args.rows, 1, 1_000_000_000)?;
+    run(&args.common, &ClickBench { rows: args.rows, seed: args.common.seed }, None)
 }
 
 fn percent(text: &str) -> std::result::Result<u32, String> {

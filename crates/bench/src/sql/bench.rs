@@ -94,6 +94,7 @@ impl<'a> Bench<'a> {
             control: None,
             load: None,
             find_max: None,
+            analysts: None,
         };
         Self { args, workload, target, statements, plan, result, has_run: false, ended_early: false }
     }
@@ -398,7 +399,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    fn check(&mut self) -> Result<()> {
+    pub(super) fn check(&mut self) -> Result<()> {
         let mut findings = Vec::new();
         self.block_on(async {
             load::ensure_loaded(&*self.target, &**self.workload).await?;
@@ -408,6 +409,11 @@ impl<'a> Bench<'a> {
         })??;
         self.result.checks.extend(findings);
         Ok(())
+    }
+
+    /// Adds what was checked elsewhere.
+    pub(super) fn add_checks(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        self.result.checks.extend(findings);
     }
 
     /// The result. If a step failed after something was measured, the failure is a reason not to

@@ -42,15 +42,16 @@ impl Files {
         outcome
     }
 
-    pub(super) fn write(&self, result: &RunResult) -> Result<()> {
+    /// Writes the results of a command: one, or several of the same workload.
+    pub(super) fn write(&self, results: &[RunResult]) -> Result<()> {
+        let Some(first) = results.first() else { return Ok(()) };
         self.make_folder()?;
-        let result = std::slice::from_ref(result);
         if let Some(path) = &self.json {
-            output::write_json(path, result)?;
+            output::write_json(path, results)?;
         }
         if let Some(path) = &self.html {
-            let title = format!("{} on {}", result[0].workload, result[0].target);
-            output::write(path, html::page(&title, result))?;
+            let title = format!("{} on {}", first.workload, first.target);
+            output::write(path, html::page(&title, results))?;
         }
         for path in self.html.iter().chain(&self.json) {
             tell!("written: {}", path.display());

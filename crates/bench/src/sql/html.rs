@@ -229,6 +229,14 @@ fn section(html: &mut String, number: &str, result: &RunResult) {
     rows.extend(costs(result));
     table(html, &["figure", ""], &rows);
     html.push_str(&charts(result).render());
+    if let Some(analysts) = &result.analysts {
+        for remark in analysts.remarks(result.throughput_per_s, result.scheduled_us.p99) {
+            let _ = writeln!(html, "<p>{}</p>", escaped(&remark));
+        }
+        let lines = analysts.table();
+        let heading: Vec<&str> = lines[0].iter().map(String::as_str).collect();
+        table(html, &heading, &lines[1..]);
+    }
     findings(html, "audit", &result.audit);
     findings(html, "check", &result.checks);
     for note in &result.notes {

@@ -16,6 +16,7 @@ use crate::measure::environment::Environment;
 use crate::measure::format::whole;
 use crate::measure::latency::Latency;
 use crate::measure::{Error, Result};
+use crate::sql::analysts::Analysts;
 use crate::sql::driver::record::{KindRecord, histogram};
 use crate::sql::driver::{Measured, Pacing, RunPlan};
 use crate::sql::ledger::Cost;
@@ -87,6 +88,9 @@ pub(crate) struct RunResult {
     pub(crate) control: Option<Control>,
     pub(crate) load: Option<LoadResult>,
     pub(crate) find_max: Option<FindMax>,
+    /// Who asked long queries meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) analysts: Option<Analysts>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -567,6 +571,7 @@ pub(crate) mod tests {
             control: Some(Control { throughput_per_s: 100_000.0, cpu_us_per_txn: Some(10.0), p99_us: 20.0 }),
             load: None,
             find_max: None,
+            analysts: None,
         }
     }
 

@@ -159,6 +159,9 @@ pub(crate) fn text(result: &RunResult) -> String {
     for (state, failure) in &result.failures {
         lines.push(format!("failures {state}: {}, the first: {}", failure.count, failure.message));
     }
+    if let Some(analysts) = &result.analysts {
+        lines.extend([String::new(), analysts.text(result.throughput_per_s, result.scheduled_us.p99)]);
+    }
     let tables = [findings("audit:", &result.audit), findings("check:", &result.checks)];
     lines.extend(tables.into_iter().filter(|table| !table.is_empty()));
     lines.extend(result.notes.iter().map(|note| format!("note: {note}")));

@@ -66,3 +66,23 @@ fn what_cannot_be_run_is_refused_or_told() {
     assert!(refused("--beside-pid 1").contains("--beside-pid"));
     assert!(refused("--max-ratio 2").contains("--beside"));
 }
+
+/// Both ways of execution are each other's check here, and Python's SQLite another's.
+#[test]
+fn clickbench_has_the_same_answers_by_rows_by_columns_and_on_sqlite() {
+    let dir = tempfile::tempdir().unwrap();
+    let ran = |setting: &str, more: &str| {
+        let answers = dir.path().join(setting);
+        let flags = format!(
+            "--rows 20000 --rounds 1 --dir {}/database --set colibri.columns={setting} --answers {} {more}",
+            dir.path().display(),
+            answers.display()
+        );
+        clickbench(&parse::<ClickBenchArgs>(&flags).unwrap()).unwrap();
+        std::fs::read_to_string(answers).unwrap()
+    };
+    let by_columns = ran("on", "--beside sqlite");
+    assert_eq!(answer::read(&by_columns).len(), 43);
+    assert!(answer::read(&by_columns).iter().filter(|(_, rows)| !rows.is_empty()).count() > 38);
+    assert_eq!(by_columns.lines().collect::<Vec<_>>(), ran("off", "").lines().collect::<Vec<_>>());
+}

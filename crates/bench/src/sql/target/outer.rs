@@ -312,13 +312,18 @@ fn in_sqlite(sql: &str) -> String {
     let sql = AMOUNTS.iter().fold(sql.to_owned(), |sql, (computed, amount)| sql.replace(computed, amount));
     let mut out = String::new();
     let mut rest = sql.as_str();
-    while let Some(at) =
-        ["date '", "timestamp '", "extract(", "substring("].iter().filter_map(|word| rest.find(word)).min()
+    while let Some(at) = ["date '", "timestamp '", "extract(", "substring(", "date_trunc("]
+        .iter()
+        .filter_map(|word| rest.find(word))
+        .min()
     {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
-        let (made, length) =
-            day(rest).or_else(|| part_of_date(rest)).or_else(|| substring(rest)).unwrap_or_else(|| {
+        let (made, length) = day(rest)
+            .or_else(|| part_of_date(rest))
+            .or_else(|| substring(rest))
+            .or_else(|| minute(rest))
+            .unwrap_or_else(|| {
                 let word = rest.find(['\'', '(']).unwrap_or(0) + 1;
                 (rest[..word].to_owned(), word)
             });
@@ -361,6 +366,12 @@ fn part_of_date(text: &str) -> Option<(String, usize)> {
     Some((format!("CAST(strftime('{letter}', {value}) AS integer)"), text.len() - behind.len()))
 }
 
+/// `date_trunc('minute', x)`.
+fn minute(text: &str) -> Option<(String, usize)> {
+    let (value, behind) = text.strip_prefix("date_trunc('minute', ")?.split_once(')')?;
+    Some((format!("strftime('%Y-%m-%d %H:%M:00', {value})"), text.len() - behind.len()))
+}
+
 /// `substring(x FROM a FOR b)`.
 fn substring(text: &str) -> Option<(String, usize)> {
     let (inner, behind) = text.strip_prefix("substring(")?.split_once(')')?;
@@ -382,6 +393,10 @@ mod tests {
         assert_eq!(
             in_sqlite("SELECT extract(year FROM o_orderdate), substring(c_phone FROM 1 FOR 2) FROM t"),
             "SELECT CAST(strftime('%Y', o_orderdate) AS integer), substr(c_phone, 1, 2) FROM t"
+        );
+        assert_eq!(
+            in_sqlite("date_trunc('minute', event_time) AS m"),
+            "strftime('%Y-%m-%d %H:%M:00', event_time) AS m"
         );
         assert_eq!(in_sqlite("date('now')"), "date('now')");
         assert_eq!(in_its_words(Engine::DuckDb, "VACUUM t"), None);

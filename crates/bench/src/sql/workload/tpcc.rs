@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `schema` | tables, indexes, the texts of all statements |
 //! | `generate` | the rows that are loaded (clause 4.3) |
+//! | `suppliers` | the tables that CH-benCHmark adds |
 //! | `transactions` | the five transactions (clause 2), in exchanges |
 //! | `imitate` | answers such as a database would give, for the control group |
 //! | `conditions` | the twelve consistency conditions (clause 3.3.2) |
@@ -22,6 +23,7 @@ mod conditions;
 mod generate;
 mod imitate;
 mod schema;
+mod suppliers;
 mod transactions;
 
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -120,6 +122,8 @@ pub(crate) struct Tpcc {
     pub(crate) scale: Scale,
     /// Warehouses that have terminals: the first ones of those that are loaded.
     active: AtomicI64,
+    /// Whether it has the tables that CH-benCHmark adds.
+    has_suppliers: bool,
     /// Of the data.
     seed: u64,
     /// Constants of NURand in this run: for last names, customers, items.
@@ -153,11 +157,17 @@ impl Tpcc {
         Self {
             scale,
             active: AtomicI64::new(scale.warehouses),
+            has_suppliers: false,
             seed,
             c_last: AtomicI64::new(c_last),
             c_customer: random.between(0, 1023),
             c_item: random.between(0, 8191),
         }
+    }
+
+    /// The same transactions on the data of CH-benCHmark.
+    pub(crate) fn with_suppliers(scale: Scale, seed: u64) -> Self {
+        Self { has_suppliers: true, ..Self::new(scale, seed) }
     }
 
     fn active(&self) -> i64 {
@@ -223,7 +233,7 @@ fn last_name(number: i64) -> [&'static [u8]; 3] {
 
 impl Workload for Tpcc {
     fn name(&self) -> &'static str {
-        "tpcc"
+        if self.has_suppliers { "ch" } else { "tpcc" }
     }
 
     fn about(&self) -> String {
@@ -335,7 +345,7 @@ impl Workload for Tpcc {
     }
 
     fn data(&self) -> Box<dyn load::Data + '_> {
-        Box::new(generate::TpccData { scale: self.scale, seed: self.seed })
+        Box::new(generate::TpccData { scale: self.scale, seed: self.seed, has_suppliers: self.has_suppliers })
     }
 
     fn prepare<'a>(&'a self, target: &'a dyn Target) -> Boxed<'a, Result<(), Failure>> {

@@ -10,7 +10,7 @@
 //! - Each part has a stream of random numbers of its own, so any loader may make it, at any time.
 
 use super::schema::{INDEXES, TABLE_NAMES, TABLES};
-use super::{DISTRICTS, Scale, c_load, last_name};
+use super::{DISTRICTS, Scale, c_load, last_name, suppliers};
 use crate::measure::random::Random;
 use crate::sql::workload::load::{Data, PartRows, TableRows};
 
@@ -25,19 +25,23 @@ const LINES_MEAN: u64 = 10;
 pub(super) struct TpccData {
     pub(super) scale: Scale,
     pub(super) seed: u64,
+    /// Whether suppliers, nations and regions belong to the items.
+    pub(super) has_suppliers: bool,
 }
 
 impl Data for TpccData {
     fn fingerprint(&self) -> String {
         let Scale { warehouses, items, customers } = self.scale;
+        let name = if self.has_suppliers { "CH-benCHmark on TPC-C 5.11" } else { "TPC-C 5.11" };
         format!(
-            "TPC-C 5.11, {warehouses} warehouses of {customers} customers a district, {items} items, seed {}",
+            "{name}, {warehouses} warehouses of {customers} customers a district, {items} items, seed {}",
             self.seed
         )
     }
 
     fn tables(&self) -> Vec<String> {
-        TABLES.map(str::to_owned).to_vec()
+        let added: &[&str] = if self.has_suppliers { &suppliers::TABLES } else { &[] };
+        TABLES.iter().chain(added).map(|&table| table.to_owned()).collect()
     }
 
     fn indexes(&self) -> Vec<String> {
@@ -45,7 +49,8 @@ impl Data for TpccData {
     }
 
     fn table_names(&self) -> Vec<&'static str> {
-        TABLE_NAMES.to_vec()
+        let added: &[&'static str] = if self.has_suppliers { &suppliers::TABLE_NAMES } else { &[] };
+        TABLE_NAMES.iter().chain(added).copied().collect()
     }
 
     fn parts(&self) -> u32 {
@@ -56,12 +61,19 @@ impl Data for TpccData {
         let Scale { warehouses, items, customers } = self.scale;
         let (items, customers) = (items as u64, customers as u64);
         let orders = customers * (3 + LINES_MEAN) + customers * 3 / 10;
-        items + warehouses as u64 * (1 + DISTRICTS as u64 + items + DISTRICTS as u64 * orders)
+        let suppliers = if self.has_suppliers { suppliers::rows() } else { 0 };
+        suppliers + items + warehouses as u64 * (1 + DISTRICTS as u64 + items + DISTRICTS as u64 * orders)
     }
 
     fn generate(&self, part: u32, rows: &mut PartRows) {
         let random = &mut Random::new(self.seed, part.into());
-        let Some(of_warehouses) = part.checked_sub(1) else { return self.items(rows, random) };
+        let Some(of_warehouses) = part.checked_sub(1) else {
+            self.items(rows, random);
+            if self.has_suppliers {
+                suppliers::generate(rows, random);
+            }
+            return;
+        };
         let warehouse = i64::from(of_warehouses / PARTS_A_WAREHOUSE) + 1;
         match of_warehouses % PARTS_A_WAREHOUSE {
             half @ 0..STOCK_PARTS => {
