@@ -70,9 +70,8 @@ enum Bench {
                             --target postgres://postgres@localhost:5433/postgres \\\n    \
                             --beside postgres://postgres@localhost:5432/postgres --set work_mem=256MB")]
     Tpch(TpchArgs),
-    #[command(name = "clickbench")]
     #[command(after_help = "Example:\n  colibri bench clickbench --rows 1000000 --beside duckdb --beside sqlite")]
-    ClickBench(ClickBenchArgs),
+    Clickbench(ClickBenchArgs),
     #[command(after_help = "Examples:\n  colibri bench kv --n 100000 --modes lazy,sync --json results.json\n  \
                             colibri bench kv --targets colibri,null --workloads get,crud --readers 1 --writers 1\n  \
                             colibri bench kv --targets colibri,flush --modes sync --workloads crud --load 0.5\n\n\
@@ -124,7 +123,7 @@ fn run_one(bench: Bench) -> Result<()> {
         Bench::Queue(args) => Ok(sql::queue(&args)?),
         Bench::Shapes(args) => Ok(shapes::run(&args)?),
         Bench::Ch(args) => Ok(ch::ch(&args)?),
-        Bench::ClickBench(args) => Ok(analytics::clickbench(&args)?),
+        Bench::Clickbench(args) => Ok(analytics::clickbench(&args)?),
         Bench::Tpch(args) => Ok(analytics::tpch(&args)?),
         Bench::Kv(args) => Ok(engine::run(args)?),
         Bench::Freespace(args) => Ok(freespace::run(&args)?),

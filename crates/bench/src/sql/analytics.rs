@@ -80,7 +80,7 @@ pub struct AnalyticsArgs {
     #[arg(long, default_value = "10m", value_parser = duration)]
     pub limit: Duration,
     /// A setting of sessions of Colibri and of servers, such as work_mem=256MB; may be given again
-    #[arg(long, value_name = "NAME=VALUE")]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     pub set: Vec<String>,
     /// Fail if all queries together take more than this multiple of what they take on the first
     /// database beside
@@ -152,6 +152,16 @@ pub struct ClickBenchArgs {
 pub fn clickbench(args: &ClickBenchArgs) -> Result<()> {
     check_range("--rows", args.rows, 1, 1_000_000_000)?;
     run(&args.common, &ClickBench { rows: args.rows, seed: args.common.seed }, None)
+}
+
+/// A setting as `SET` takes it: its value in quotes, as `256MB` has to have them.
+fn setting(text: &str) -> std::result::Result<String, String> {
+    let is_name =
+        |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
+    match text.split_once('=') {
+        Some((name, value)) if is_name(name) => Ok(format!("{name} = '{}'", value.replace('\'', "''"))),
+        _ => Err("give a name and a value: work_mem=256MB".to_owned()),
+    }
 }
 
 fn percent(text: &str) -> std::result::Result<u32, String> {

@@ -63,6 +63,9 @@ fn what_cannot_be_run_is_refused_or_told() {
     assert!(refused("--rounds 0").contains("--rounds"));
     assert!(refused("--target mysql").contains("there is no target"));
     assert!(refused("--target postgres://localhost:1/x --dir data").contains("--dir"));
+    assert!(refused("--set work_mem").contains("work_mem=256MB"));
+    assert_eq!(setting("work_mem=256MB").unwrap(), "work_mem = '256MB'");
+    assert_eq!(setting("application_name=it's").unwrap(), "application_name = 'it''s'");
     assert!(refused("--beside-pid 1").contains("--beside-pid"));
     assert!(refused("--max-ratio 2").contains("--beside"));
 }

@@ -1,14 +1,20 @@
 """Answers requests for a database file of DuckDB or SQLite: a line of JSON each, as outer.rs describes."""
 
 import json
+import os
 import sys
 
 engine, path = sys.argv[1:]
+
+# Answers go where standard output went. What a package prints by itself, such as how far a query is, goes elsewhere.
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
 
 if engine == "duckdb":
     import duckdb
 
     connection = duckdb.connect(path)
+    connection.execute("SET enable_progress_bar = false")
     version = duckdb.__version__
 else:
     import sqlite3
@@ -51,4 +57,4 @@ for line in sys.stdin:
         told = answer(json.loads(line))
     except Exception as error:  # Whatever the package raises is the answer.
         told = {"error": str(error)}
-    print(json.dumps(told), flush=True)
+    print(json.dumps(told), file=answers, flush=True)
