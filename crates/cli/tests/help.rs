@@ -49,7 +49,7 @@ fn bash_completes_commands_flags_and_values() {
     fs::write(&script, text(colibri(&["completions", "bash"]))).unwrap();
     for (typed, expected) in [
         ("colibri doc", "doctor"),
-        ("colibri bench tp", "tpcc"),
+        ("colibri bench tp", "tpcc tpch"),
         ("colibri serve --met", "--metrics"),
         ("colibri sql --format c", "csv"),
         ("colibri serve --auth s", "scram-sha-256"),
