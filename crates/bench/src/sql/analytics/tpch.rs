@@ -94,8 +94,8 @@ fn known_of_specification(scale: f64) -> Option<Known> {
         return None;
     }
     let rows = |text: &str| -> answer::Rows {
-        let lines = text.lines().filter(|line| !line.trim().is_empty()).skip(1);
-        lines.map(|line| line.split('|').map(|cell| Some(cell.trim().to_owned())).collect()).collect()
+        let lines = text.lines().filter(|line| !line.trim_ascii().is_empty()).skip(1);
+        lines.map(|line| line.split('|').map(|cell| Some(cell.trim_ascii().to_owned())).collect()).collect()
     };
     let answer = |number| Some((format!("q{number}"), rows(QueryAndAnswer::new(number, 1.0).ok()?.answer())));
     let answers = (1..=22).map(answer).collect::<Option<_>>()?;
