@@ -73,7 +73,7 @@ pub struct AnalyticsArgs {
     /// Only these queries, with commas between them: q1,q6
     #[arg(long, value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Besides, all queries in so many streams at once, each in an order of its own
+    /// Also run all queries in N streams at the same time, each stream in its own order
     #[arg(long, default_value_t = 0)]
     pub streams: u32,
     /// What one query may take
@@ -121,8 +121,8 @@ pub struct TpchArgs {
     /// How much data: about 1 GB at scale 1
     #[arg(long, default_value_t = 0.1)]
     pub scale: f64,
-    /// Then ask again directly after so many percent of `orders` and `lineitem` were changed by
-    /// transactions; they are changed back in the end
+    /// Run the queries again directly after transactions have changed this part of `orders` and
+    /// `lineitem`. The changes are undone in the end
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fresh: Option<u32>,
     /// Flags of all suites.

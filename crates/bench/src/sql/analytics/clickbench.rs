@@ -53,7 +53,7 @@ const WIDTHS: [i64; 8] = [1366, 1920, 1280, 1024, 1600, 1440, 320, 768];
 /// Of visitors that come from a search.
 const SEARCHES_PERCENT: u64 = 13;
 
-/// ClickBench's shape with so many rows.
+/// The data of ClickBench in a generated form, with a given number of rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClickBench {
     pub(crate) rows: u64,
@@ -246,7 +246,7 @@ mod tests {
         let (one, other) = (lines(0), lines(1));
         assert_eq!((SAMPLE.parts(), one.len() + other.len()), (2, 100_000));
         assert!(one.iter().all(|line| line.len() == 25));
-        assert_eq!(one, lines(0), "a part is the same whoever makes it");
+        assert_eq!(one, lines(0), "the rows of a part do not depend on the thread that makes them");
         let ids: HashSet<&String> = one.iter().chain(&other).map(|line| &line[0]).collect();
         assert_eq!(ids.len(), 100_000);
     }

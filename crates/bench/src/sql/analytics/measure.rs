@@ -147,7 +147,7 @@ pub(super) struct Streams {
     pub(super) failures: Vec<String>,
 }
 
-/// Runs all queries in so many streams at once, each in an order of its own.
+/// Runs all queries in several streams at the same time. Each stream has its own order of queries.
 pub(super) async fn streams(side: &Side, queries: &[Query], count: u32, seed: u64) -> Result<Streams> {
     let mut sessions = Vec::new();
     for _ in 0..count {
