@@ -16,8 +16,8 @@
  *   over is copied before the function returns.
  * Threads. Any thread may use any handle, one call at a time: a call gets COLIBRI_BUSY, at once, if
  *   another one uses the handle. A statement uses its connection while it is prepared, stepped, reset
- *   and finalized. Databases (colibri_db, colibri_kv) and colibri_cancel may be used by any number of
- *   threads; a connection for each thread is what runs in parallel.
+ *   and finalized. Databases (colibri_db, colibri_kv), tables (colibri_table) and colibri_cancel may be
+ *   used by any number of threads; a connection for each thread is what runs in parallel.
  * Texts are UTF-8. Where there is a length, COLIBRI_TERMINATED says that a zero byte ends the text.
  * Fork. After fork() the child's calls with handles of its parent give COLIBRI_MISUSE; closing them
  *   there is right, and does nothing to the parent. The child may open databases, those of its parent

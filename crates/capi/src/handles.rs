@@ -7,7 +7,8 @@
 //! A program gets such a number as a pointer to an incomplete struct and never follows it. Each
 //! call finds the object by its place, and compares kind and generation: a handle that was closed,
 //! or is of another kind, or is no handle at all, is noticed. The object is locked while a call
-//! uses it; a second call meanwhile gets [`Fault::Busy`] instead of waiting.
+//! uses it; a second call meanwhile gets [`Fault::Busy`] instead of waiting. Databases and tables may
+//! be used by many threads: a call takes a copy of them ([`Handles::copy_of`]), and works with that.
 //!
 //! Invariants: a place's generation grows with each object that is removed from it, and a place
 //! whose generation is at its end is not used again; so no two objects ever have the same handle.
@@ -15,8 +16,9 @@
 
 use std::marker::PhantomData;
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::fault::Fault;
 
@@ -26,6 +28,9 @@ const GENERATION_MAX: u64 = (1 << GENERATION_BITS) - 1;
 /// The first chunk has this many places; each further one twice as many as the one before.
 const FIRST_CHUNK: usize = 64;
 const CHUNKS: usize = 22;
+/// A copy takes less than a microsecond. Longer than this a handle is locked only in a process that
+/// was forked while another thread of its parent took one.
+const COPY_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Places for objects, made when the first of them is needed.
 type Chunk<T> = OnceLock<Box<[Mutex<Entry<T>>]>>;
@@ -146,13 +151,28 @@ impl<T> Handles<T> {
     /// The function's; `Closed` if there is no such object, `Busy` if another call uses it.
     #[inline]
     pub(crate) fn with<R>(&self, handle: Handle<T>, run: impl FnOnce(&mut T) -> Result<R, Fault>) -> Result<R, Fault> {
-        let (kind, generation, place) = handle.parts();
-        let entry = if kind == self.kind { self.entry(place) } else { None };
-        let mut entry = entry.ok_or(Fault::Closed)?.try_lock().ok_or(Fault::Busy)?;
-        if entry.generation != generation {
-            return Err(Fault::Closed);
-        }
-        run(entry.object.as_mut().ok_or(Fault::Closed)?)
+        let mut entry = self.place_of(handle)?.try_lock().ok_or(Fault::Busy)?;
+        run(entry.object_of(handle)?)
+    }
+
+    /// A copy of an object that any number of threads use. Waits while others take theirs.
+    ///
+    /// # Errors
+    /// The function's; `Closed` if there is no such object; `Busy` after [`COPY_TIME_MAX`].
+    #[inline]
+    pub(crate) fn copy_of<R>(
+        &self,
+        handle: Handle<T>,
+        copy: impl FnOnce(&mut T) -> Result<R, Fault>,
+    ) -> Result<R, Fault> {
+        copy(lock_soon(self.place_of(handle)?)?.object_of(handle)?)
+    }
+
+    /// Where an object of a handle would be.
+    #[inline]
+    fn place_of(&self, handle: Handle<T>) -> Result<&Mutex<Entry<T>>, Fault> {
+        let (kind, _, place) = handle.parts();
+        if kind == self.kind { self.entry(place).ok_or(Fault::Closed) } else { Err(Fault::Closed) }
     }
 
     /// Takes an object out; its handle is worth nothing from now on.
@@ -161,6 +181,14 @@ impl<T> Handles<T> {
     /// As [`Handles::with`].
     pub(crate) fn remove(&self, handle: Handle<T>) -> Result<T, Fault> {
         self.remove_if(handle, |_| Ok(()))
+    }
+
+    /// As [`Handles::remove`], of an object that others may be copying.
+    ///
+    /// # Errors
+    /// As [`Handles::copy_of`].
+    pub(crate) fn remove_copied(&self, handle: Handle<T>) -> Result<T, Fault> {
+        self.take(handle, lock_soon(self.place_of(handle)?)?)
     }
 
     /// As [`Handles::remove`], unless the function objects.
@@ -172,20 +200,45 @@ impl<T> Handles<T> {
         handle: Handle<T>,
         may: impl FnOnce(&mut T) -> Result<(), Fault>,
     ) -> Result<T, Fault> {
-        let (kind, generation, place) = handle.parts();
-        let found = if kind == self.kind { self.entry(place) } else { None };
-        let mut entry = found.ok_or(Fault::Closed)?.try_lock().ok_or(Fault::Busy)?;
-        if entry.generation != generation {
-            return Err(Fault::Closed);
-        }
-        may(entry.object.as_mut().ok_or(Fault::Closed)?)?;
+        let mut entry = self.place_of(handle)?.try_lock().ok_or(Fault::Busy)?;
+        may(entry.object_of(handle)?)?;
+        self.take(handle, entry)
+    }
+
+    fn take(&self, handle: Handle<T>, mut entry: MutexGuard<'_, Entry<T>>) -> Result<T, Fault> {
+        entry.object_of(handle)?;
         let object = entry.object.take().ok_or(Fault::Closed)?;
         if entry.generation < GENERATION_MAX {
             entry.generation += 1;
             drop(entry);
-            self.unused.lock().free.push(place);
+            self.unused.lock().free.push(handle.parts().2);
         }
         Ok(object)
+    }
+}
+
+impl<T> Entry<T> {
+    /// The object, if the handle is of this one and not of an earlier one.
+    #[inline]
+    fn object_of(&mut self, handle: Handle<T>) -> Result<&mut T, Fault> {
+        let is_this = self.generation == handle.parts().1;
+        self.object.as_mut().filter(|_| is_this).ok_or(Fault::Closed)
+    }
+}
+
+/// Locks what is locked for moments only. It does not park: in a forked process nobody would wake it.
+fn lock_soon<T>(entry: &Mutex<Entry<T>>) -> Result<MutexGuard<'_, Entry<T>>, Fault> {
+    if let Some(locked) = entry.try_lock() {
+        return Ok(locked);
+    }
+    let end = Instant::now() + COPY_TIME_MAX;
+    loop {
+        std::thread::yield_now();
+        match entry.try_lock() {
+            Some(locked) => return Ok(locked),
+            None if Instant::now() > end => return Err(Fault::Busy),
+            None => {}
+        }
     }
 }
 

@@ -11,14 +11,14 @@ use std::os::fd::FromRawFd;
 use embedded::{BackupInfo, Database, Table, TableKind, TxnId, WriteTxn};
 
 use super::objects::{
-    DATABASES, Kv, SNAPSHOTS, Snap, TABLES, TICKETS, TXNS, Tab, Tick, Txn, in_snapshot, in_txn, table_of,
+    DATABASES, Kv, SNAPSHOTS, Snap, TABLES, TICKETS, TXNS, Tab, Tick, Txn, database_of, in_snapshot, in_txn, table_of,
 };
 use super::walk::{CURSORS, Move, Walk};
 use crate::fault::{self, Fault, OK, Result};
 use crate::fork::OfProcess;
 use crate::handles::Handle;
 use crate::pointers::{bytes, give, give_if_wanted, guard, path, read_if_given, text, wanted};
-use crate::sql::{ColibriOptions, Db, on_storage};
+use crate::sql::{self, ColibriOptions, Db};
 
 /// `colibri_bytes`: bytes of the program's, or of the library's. ABI.
 #[repr(C)]
@@ -96,7 +96,7 @@ extern "C" fn colibri_kv_close(kv: *mut Kv) -> c_int {
     guard(|| {
         // Snapshots and transactions keep it open until they end. In a forked process only this
         // process' copy goes.
-        if let Ok(database) = DATABASES.remove(Handle::of(kv))?.database.take() {
+        if let Ok(database) = DATABASES.remove_copied(Handle::of(kv))?.database.take() {
             database.close()?;
         }
         Ok(OK)
@@ -106,7 +106,7 @@ extern "C" fn colibri_kv_close(kv: *mut Kv) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn colibri_kv_sync(kv: *mut Kv) -> c_int {
     guard(|| {
-        DATABASES.with(Handle::of(kv), |kv| Ok(kv.database.get()?.sync()?))?;
+        database_of(kv)?.sync()?;
         Ok(OK)
     })
 }
@@ -117,7 +117,7 @@ extern "C" fn colibri_kv_sync(kv: *mut Kv) -> c_int {
 extern "C" fn colibri_kv_snapshot(kv: *mut Kv, snapshot: *mut *mut Snap) -> c_int {
     guard(|| {
         wanted(snapshot)?;
-        let taken = DATABASES.with(Handle::of(kv), |kv| Ok(kv.database.get()?.read_owned()?))?;
+        let taken = database_of(kv)?.read_owned()?;
         let handle = SNAPSHOTS.add(Snap { snapshot: OfProcess::new(taken.into()) })?;
         give(snapshot, handle.as_pointer())?;
         Ok(OK)
@@ -268,9 +268,7 @@ extern "C" fn colibri_cursor_nth(
 extern "C" fn colibri_kv_begin(kv: *mut Kv, txn: *mut *mut Txn) -> c_int {
     guard(|| {
         wanted(txn)?;
-        // Another handle of the database, so that other threads use this one while it waits.
-        let database = DATABASES.with(Handle::of(kv), |kv| Ok(kv.database.get()?.clone()))?;
-        give(txn, TXNS.add(Txn { txn: OfProcess::new(database.write()?) })?.as_pointer())?;
+        give(txn, TXNS.add(Txn { txn: OfProcess::new(database_of(kv)?.write()?) })?.as_pointer())?;
         Ok(OK)
     })
 }
@@ -317,7 +315,7 @@ extern "C" fn colibri_txn_table(txn: *mut Txn, name: *const c_char, is_multi: bo
 #[unsafe(no_mangle)]
 extern "C" fn colibri_table_close(table: *mut Tab) -> c_int {
     guard(|| {
-        drop(TABLES.remove(Handle::of(table))?);
+        drop(TABLES.remove_copied(Handle::of(table))?);
         Ok(OK)
     })
 }
@@ -485,10 +483,7 @@ extern "C" fn colibri_kv_backup(
     since: *const ColibriBackupInfo,
     info: *mut ColibriBackupInfo,
 ) -> c_int {
-    guard(|| {
-        let database = DATABASES.with(Handle::of(kv), |kv| Ok(kv.database.get()?.clone()))?;
-        back_up(&database, fd, since, info)
-    })
+    guard(|| back_up(&database_of(kv)?, fd, since, info))
 }
 
 #[unsafe(no_mangle)]
@@ -498,7 +493,7 @@ extern "C" fn colibri_backup(
     since: *const ColibriBackupInfo,
     info: *mut ColibriBackupInfo,
 ) -> c_int {
-    guard(|| back_up(&on_storage(Handle::of(db))?, fd, since, info))
+    guard(|| back_up(&sql::database_of(Handle::of(db))?.storage()?, fd, since, info))
 }
 
 #[unsafe(no_mangle)]
@@ -523,8 +518,7 @@ extern "C" fn colibri_restore(fds: *const c_int, count: usize, dir: *const c_cha
 extern "C" fn colibri_kv_copy(kv: *mut Kv, dir: *const c_char, is_compact: bool) -> c_int {
     guard(|| {
         let dir = path(dir)?;
-        let database = DATABASES.with(Handle::of(kv), |kv| Ok(kv.database.get()?.clone()))?;
-        database.copy_to(dir, is_compact)?;
+        database_of(kv)?.copy_to(dir, is_compact)?;
         Ok(OK)
     })
 }

@@ -45,12 +45,11 @@ pub(crate) fn in_txn<T>(
     table: *mut Tab,
     run: impl FnOnce(&mut WriteTxn, &Table) -> Result<T>,
 ) -> Result<T> {
-    TXNS.with(Handle::of(txn), |txn| TABLES.with(Handle::of(table), |table| run(txn.txn.get()?, &table.table)))
+    let table = table_of(table)?;
+    TXNS.with(Handle::of(txn), |txn| run(txn.txn.get()?, &table))
 }
 
 /// Runs a function on a snapshot and a table.
-///
-/// The table may be used by several threads at a time, so it is not kept while the function runs.
 pub(crate) fn in_snapshot<T>(
     snapshot: *mut Snap,
     table: *mut Tab,
@@ -60,7 +59,12 @@ pub(crate) fn in_snapshot<T>(
     SNAPSHOTS.with(Handle::of(snapshot), |snapshot| run(snapshot.snapshot.get()?, &table))
 }
 
-/// The table of a handle.
+/// The table of a handle, which other threads may use meanwhile.
 pub(crate) fn table_of(table: *mut Tab) -> Result<Table> {
-    TABLES.with(Handle::of(table), |table| Ok(table.table.clone()))
+    TABLES.copy_of(Handle::of(table), |table| Ok(table.table.clone()))
+}
+
+/// The database of a handle, which other threads may use meanwhile.
+pub(crate) fn database_of(kv: *mut Kv) -> Result<Database> {
+    DATABASES.copy_of(Handle::of(kv), |kv| Ok(kv.database.get()?.clone()))
 }

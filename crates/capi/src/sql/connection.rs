@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use embedded::sql::{CancelHandle, Connection, CopyDirection, Error, Notice, Notification, SqlState, TransactionState};
 use parking_lot::Mutex;
 
-use super::database::{DATABASES, Db};
+use super::database::{Db, database_of};
 use super::statement::{STATEMENTS, Stmt};
 use crate::fault::{Fault, Result};
 use crate::fork::OfProcess;
@@ -100,10 +100,7 @@ fn no_copy_is_open() -> Fault {
 
 /// Makes a connection of a user.
 pub(crate) fn connect(db: Handle<Db>, user: Option<&str>) -> Result<Handle<Conn>> {
-    let connection = DATABASES.with(db, |db| {
-        let database = db.database()?;
-        Ok(database.try_connect_as(user.unwrap_or("colibri"))?)
-    })?;
+    let connection = database_of(db)?.try_connect_as(user.unwrap_or("colibri"))?;
     let cancel = connection.cancel_handle();
     let conn = Conn {
         connection: OfProcess::new(connection),

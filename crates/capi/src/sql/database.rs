@@ -50,10 +50,6 @@ impl Db {
         let database = Database::open_with(dir, &ColibriOptions::of_storage(options)?)?;
         Ok(Self { database: OfProcess::new(database) })
     }
-
-    pub(crate) fn database(&mut self) -> Result<&mut Database> {
-        self.database.get()
-    }
 }
 
 impl Drop for Db {
@@ -64,7 +60,7 @@ impl Drop for Db {
     }
 }
 
-/// The storage underneath a database, for backups.
-pub(crate) fn on_storage(db: Handle<Db>) -> Result<embedded::Database> {
-    DATABASES.with(db, |db| Ok(db.database()?.storage()?))
+/// The database of a handle, which other threads may use meanwhile.
+pub(crate) fn database_of(db: Handle<Db>) -> Result<Database> {
+    DATABASES.copy_of(db, |db| Ok(db.database.get()?.clone()))
 }

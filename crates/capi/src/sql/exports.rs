@@ -50,7 +50,7 @@ extern "C" fn colibri_open(dir: *const c_char, options: *const ColibriOptions, d
 #[unsafe(no_mangle)]
 extern "C" fn colibri_close(db: *mut Db) -> c_int {
     guard(|| {
-        drop(DATABASES.remove(Handle::of(db))?);
+        drop(DATABASES.remove_copied(Handle::of(db))?);
         Ok(OK)
     })
 }

@@ -18,4 +18,4 @@ mod exports;
 mod exports_values;
 mod statement;
 
-pub(crate) use database::{ColibriOptions, Db, on_storage};
+pub(crate) use database::{ColibriOptions, Db, database_of};
