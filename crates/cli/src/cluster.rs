@@ -114,10 +114,14 @@ fn status_text(status: &ClusterStatus) -> String {
     let mut text = format!("cluster {}\n", status.name);
     if let Some(etcd) = &status.etcd {
         let line = format!(
-            "etcd {}, {} of {} members up, {} of {} bytes ({})\n\n",
+            "etcd {}, {} of {} members up, {} of {} bytes ({})\n",
             etcd.version, etcd.members_up, etcd.members, etcd.bytes, etcd.quota_bytes, etcd.level
         );
         text.push_str(&line);
+        if etcd.alarm {
+            text.push_str("etcd has reached its quota. It writes nothing before its alarm is taken back: compact and defragment it, then `etcdctl alarm disarm`.\n");
+        }
+        text.push('\n');
     }
     if let Some(trouble) = &status.trouble {
         let line = format!("etcd cannot be asked: {trouble}\nWhat follows is what servers know.\n\n");

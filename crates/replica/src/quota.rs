@@ -31,6 +31,9 @@ pub struct Usage {
     /// Defragmentation would bring the level down: most of the bytes are free, but only
     /// defragmentation gives them back.
     pub defragment: bool,
+    /// The service has reached its quota and writes nothing, whatever its size is now, before an
+    /// operator takes its alarm back (etcd: `etcdctl alarm disarm`).
+    pub has_alarm: bool,
 }
 
 impl Usage {
@@ -45,6 +48,7 @@ impl Usage {
             is_told: health.quota_bytes.is_some(),
             level,
             defragment: level > level_of_use(health, quota_bytes),
+            has_alarm: health.no_space,
         }
     }
 }
@@ -87,7 +91,8 @@ mod tests {
     #[test]
     fn a_service_that_has_stopped_writing_is_full_whatever_its_size() {
         let health = Health { no_space: true, bytes: 1, bytes_in_use: 1, ..Health::default() };
-        assert_eq!(Usage::of(&health, u64::MAX).level, Level::Full);
+        let usage = Usage::of(&health, u64::MAX);
+        assert!(usage.level == Level::Full && usage.has_alarm, "{usage:?}");
     }
 
     #[test]

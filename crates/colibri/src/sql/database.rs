@@ -8,11 +8,12 @@
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use colibri_sql::catalog::{Catalog, store_error::fetched_now};
 use colibri_sql::{DirectoryLock, Engine, InSql as _, SqlState};
-use colibri_txn::{Begin, LocalStore};
+use colibri_txn::{Begin, LocalStore, Store as _};
 use parking_lot::Mutex;
 
 use super::processes::{Door, Entered, Entrance, Guest, close_in_child, enter};
@@ -51,6 +52,8 @@ pub(crate) struct Shared {
     options: crate::Options,
     /// Sockets of connections to another process.
     streams: Mutex<Vec<Weak<UnixStream>>>,
+    /// What it is a fresh copy of.
+    made_of: Option<MadeOf>,
 }
 
 /// What is needed to open the database here.
@@ -69,6 +72,16 @@ struct Owned {
     engine: Arc<Engine>,
     lock: Mutex<Option<DirectoryLock>>,
 }
+
+/// The database that a fresh one is a copy of.
+struct MadeOf {
+    shared: Arc<Shared>,
+    /// The branch's name.
+    name: String,
+}
+
+/// What the names of fresh copies begin with.
+const FRESH: &str = "(fresh) ";
 
 impl Database {
     /// Opens a directory, and makes a database there if there is none. A commit returns when it is
@@ -123,6 +136,7 @@ impl Database {
             dir,
             options: options.clone(),
             streams: Mutex::default(),
+            made_of: None,
         };
         let spare = shared.enter(USER)?;
         shared.entering.lock().spare = spare;
@@ -177,6 +191,52 @@ impl Database {
         &self.shared.dir
     }
 
+    /// A database of its own that begins as what is committed here, for a test or an experiment:
+    /// in the same files, made in about a commit's time whatever the size, and gone with its last
+    /// handle and connection. This database and other copies do not see what happens in it.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().expect("a directory");
+    /// use colibri::sql::Database;
+    /// let template = Database::open(dir.path())?;
+    /// template.connect().batch("CREATE TABLE birds (name text); INSERT INTO birds VALUES ('bee')")?;
+    /// let fresh = template.fresh()?;
+    /// fresh.connect().batch("DROP TABLE birds")?;
+    /// assert_eq!(template.connect().query("SELECT * FROM birds", ())?.len(), 1);
+    /// # Ok::<(), colibri::sql::Error>(())
+    /// ```
+    ///
+    /// A copy that is left when the process ends without ending it, goes when the directory is
+    /// opened the next time.
+    ///
+    /// # Errors
+    /// 0A000 if another process has the database; 55006 if it has transactions that are prepared
+    /// (`PREPARE TRANSACTION`); those of a commit.
+    pub fn fresh(&self) -> Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let Some(own) = self.shared.own.get() else {
+            let message = "a fresh copy is made only in the process that has the database";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        };
+        let storage = own.storage()?;
+        if !LocalStore::new(storage.clone()).prepared().in_sql()?.is_empty() {
+            return Err(Error::new(SqlState("55006"), "the database has transactions that are prepared"));
+        }
+        let name = format!("{FRESH}{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let branch = storage.branch(&name).map_err(from_storage)?;
+        // From here on the branch goes with this value.
+        let shared = Shared {
+            own: OnceLock::new(),
+            entering: Mutex::default(),
+            dir: self.shared.dir.clone(),
+            options: self.shared.options.clone(),
+            streams: Mutex::default(),
+            made_of: Some(MadeOf { shared: Arc::clone(&self.shared), name }),
+        };
+        _ = shared.own.set(Owned { door: None, engine: Engine::open(branch)?, lock: Mutex::new(None) });
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
     /// For a process that was forked while the database was open: closes this process's copies of
     /// the file whose lock keeps others out, and of the sockets, so that they end with the parent's.
     /// The database itself cannot be used, or closed, in such a process: forget it and its
@@ -204,8 +264,7 @@ impl Database {
     /// Those of opening the files.
     pub fn storage(&self) -> Result<crate::Database> {
         if let Some(own) = self.shared.own.get() {
-            let local = own.engine.local_store();
-            return Ok(local.expect("the library opens databases of this machine").database().clone());
+            return own.storage();
         }
         let storage = self.shared.storage(&mut self.shared.entering.lock())?;
         Ok(storage)
@@ -264,9 +323,39 @@ impl Shared {
         let storage = self.storage(entering)?;
         // The engine has it from now on, so that it is closed before the lock is given up.
         entering.storage = None;
+        drop_fresh(&storage)?;
         let engine = Engine::open(storage)?;
         let door = entrance.map(|entrance| Door::open(entrance, &engine)).transpose()?;
         Ok(Owned { door, engine, lock: Mutex::new(Some(lock)) })
+    }
+}
+
+impl Owned {
+    fn storage(&self) -> Result<crate::Database> {
+        let local = self.engine.local_store().ok_or_else(|| Error::internal("a database of another machine"))?;
+        Ok(local.database().clone())
+    }
+}
+
+/// Drops the copies that a process has left which was killed.
+fn drop_fresh(storage: &crate::Database) -> Result<()> {
+    for branch in storage.branches().map_err(from_storage)? {
+        if branch.name.starts_with(FRESH) {
+            storage.drop_branch(&branch.name).map_err(from_storage)?;
+        }
+    }
+    Ok(())
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // The engine ends before its branch does.
+        self.own.take();
+        let Some(MadeOf { shared, name }) = &self.made_of else { return };
+        if let Some(storage) = shared.own.get().and_then(|own| own.storage().ok()) {
+            // Nobody can be told of an error. The branch goes when the directory is opened again.
+            _ = storage.drop_branch(name);
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! | `connect` | `owner`, or `guest of PID`: a new connection, in place of the old one |
 //! | a statement | `ok` and its rows, `a,b;c,d`; or `error STATE text` |
 //! | `add N` | `ok` after N transactions that each add one to `counters`, run again after conflicts |
+//! | `fresh` | `fresh`: a fresh copy, which stays until the process ends |
 //! | `close` | `ok`: connection and database |
 
 use std::io::{BufRead, BufReader, Write};
@@ -27,6 +28,7 @@ fn as_another_process() {
     }
     let mut database = Some(Database::open(dir).unwrap());
     let mut connection = None;
+    let mut copies = Vec::new();
     println!("ready");
     for line in std::io::stdin().lock().lines() {
         let line = line.unwrap();
@@ -37,6 +39,10 @@ fn as_another_process() {
                     None => println!("owner"),
                     Some(owner) => println!("guest of {owner}"),
                 }
+            }
+            ("fresh", _) => {
+                copies.push(database.as_ref().unwrap().fresh().unwrap());
+                println!("fresh");
             }
             ("close", _) => {
                 drop(connection.take());

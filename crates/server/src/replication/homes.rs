@@ -82,6 +82,7 @@ struct Round {
     refreshed: BTreeSet<u32>,
     looked: Option<Instant>,
     level: Level,
+    has_alarm: bool,
     compactor: Compactor,
 }
 
@@ -120,6 +121,7 @@ impl Replication {
             refreshed: BTreeSet::new(),
             looked: None,
             level: Level::Ample,
+            has_alarm: false,
             compactor: Compactor::new(&self.cluster, COMPACT_EVERY_BYTES),
         };
         while !self.is_ending() {
@@ -370,15 +372,16 @@ impl Replication {
         let bytes = self.trimmed_bytes.swap(0, Ordering::Relaxed);
         let is_due = round.compactor.note(Trimmed::Done { bytes });
         if let Ok((_, usage)) = self.cluster.health(self.quota_bytes).await {
-            if usage.level != round.level {
+            if (usage.level, usage.has_alarm) != (round.level, round.has_alarm) {
                 let used = format!("{} of {} bytes", usage.bytes, usage.quota_bytes);
-                let fields: [(&str, &dyn std::fmt::Display); 2] = [("used", &used), ("defragment", &usage.defragment)];
+                let fields: [(&str, &dyn std::fmt::Display); 3] =
+                    [("used", &used), ("defragment", &usage.defragment), ("alarm", &usage.has_alarm)];
                 match usage.level {
                     Level::Ample => self.log.info("etcd_has_room", &fields),
                     Level::Half => self.log.warn("etcd_half_full", &fields),
                     Level::Full => self.log.error("etcd_full", &fields),
                 }
-                round.level = usage.level;
+                (round.level, round.has_alarm) = (usage.level, usage.has_alarm);
                 self.level.store(usage.level as u8, Ordering::Release);
                 let keepers = self.listener().map(|listener| listener.keepers()).unwrap_or_default();
                 keepers.iter().for_each(|keeper| keeper.renew_access());

@@ -54,6 +54,8 @@ pub struct EtcdStatus {
     pub quota_bytes: u64,
     /// `ample`, `half` or `full`.
     pub level: &'static str,
+    /// Whether it has reached its quota, and writes nothing before `etcdctl alarm disarm`.
+    pub alarm: bool,
 }
 
 /// A node.
@@ -336,6 +338,7 @@ pub fn cluster_status(address: &str) -> Result<ClusterStatus> {
         bytes: usage.bytes,
         quota_bytes: usage.quota_bytes,
         level,
+        alarm: usage.has_alarm,
     };
     Ok(ClusterStatus { name: cluster.name().to_owned(), etcd: Some(etcd), trouble: None, nodes, databases })
 }

@@ -182,7 +182,7 @@ impl Own {
             return Ok(());
         }
         Err(Error::new(SqlState::DISK_FULL, "the cluster's log has no room: nothing can be written until it has")
-            .hint("Nine tenths of etcd's quota are used. Compact and defragment etcd, or raise its quota (--quota-backend-bytes)."))
+            .hint("Nine tenths of etcd's quota are used. Compact and defragment etcd, or raise its quota (--quota-backend-bytes). If it has an alarm, disarm it then (etcdctl alarm disarm)."))
     }
 
     /// `set_config` with its arguments; gives the setting's new value.
