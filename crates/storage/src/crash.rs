@@ -577,6 +577,41 @@ fn a_crash_at_any_flush_loses_nothing_acknowledged() {
     assert!(moved > 10_000, "compactions moved {moved} pages");
 }
 
+/// Kernels on ARM64 may map 16 or 64 KiB as one. Bug: the space of free pages was given back that
+/// share such a piece with pages in use. Consequence: the kernel had to find room for them when a
+/// neighbour was written, and killed the process if there was none. Fix: whole pieces are given
+/// back, and backed again, which the disk looks at with each flush.
+#[test]
+fn a_crash_loses_nothing_acknowledged_where_the_kernel_maps_several_pages_as_one() {
+    for granule in [16 << 10, 64 << 10] {
+        let mut counts = Counts::default();
+        for seed in 0..60 {
+            println!("COLIBRI_SEED={seed}, {granule} bytes");
+            let mut history = History::new(seed, None);
+            history.on.disk.map_in(granule);
+            for _ in 0..history.on.rng.random_range(1..150) {
+                history.step();
+            }
+            counts += history.end();
+        }
+        assert!(counts.punches > 20, "nothing was given back: {counts:?}");
+    }
+}
+
+/// The test above can fail: a piece that has disk space in part is noticed.
+#[test]
+#[should_panic(expected = "have no disk space")]
+fn space_given_back_behind_a_part_of_what_the_kernel_maps_as_one_is_noticed() {
+    use crate::disk::Disk;
+    let disk = SimDisk::of_new(1, u32::MAX);
+    disk.map_in(16 << 10);
+    disk.grow(64 << 10).expect("room");
+    disk.punch(16 << 10, 16 << 10).expect("a punch");
+    disk.sync().expect("a whole piece may go");
+    disk.punch(36 << 10, 4 << 10).expect("a punch");
+    let _ = disk.sync();
+}
+
 /// The file gets shorter while the database is open, under processes that take turns, snapshots and
 /// crashes.
 #[test]

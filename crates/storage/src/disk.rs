@@ -8,6 +8,8 @@
 //! Invariants:
 //! 1. Bytes below `allocated` are backed by disk space, except for free pages whose space was given
 //!    back. So writing to pages in use through the map cannot fault for lack of room.
+//!    The kernel writes whole pages of its own, which may be larger than those of the database: so
+//!    space is given back and backed in whole granules ([`Disk::granule`]), by the pager.
 //! 2. Nothing above `allocated` is ever touched.
 
 #![allow(unsafe_code)]
@@ -37,6 +39,10 @@ pub(crate) trait Disk: Send + Sync {
     fn occupied(&self) -> Result<u64>;
     /// Learns how long the file is, which another process may have made longer.
     fn refresh(&self) -> Result<()>;
+    /// How many bytes the kernel maps, and writes, as one; a power of two. With larger pages of the
+    /// kernel a page of the database shares them with its neighbours: once one of these is written,
+    /// all of them need disk space.
+    fn granule(&self) -> u64;
     /// Backs at least the first `bytes` bytes with disk space.
     fn grow(&self, bytes: u64) -> Result<()>;
     /// Backs a range below `allocated` with disk space, where that may have been given back. Its
@@ -85,11 +91,19 @@ static RESERVED_BYTES: AtomicU64 = AtomicU64::new(0);
 /// The address space of a process, less some for everything else.
 const ADDRESS_BYTES: u64 = 120 << 40;
 
+/// The same, or what `ulimit -v` leaves of it.
+fn address_bytes() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: a pointer to what lives here. If the call fails, there is no limit.
+    unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
+    ADDRESS_BYTES.min(limit.rlim_cur)
+}
+
 /// How much address space a database of this length may reserve without keeping others from being
 /// opened. The first databases get much. The more there are, the less the next one gets, but it
 /// always has room to grow.
 pub(crate) fn fair_share(length: u64) -> u64 {
-    let left = ADDRESS_BYTES.saturating_sub(RESERVED_BYTES.load(Ordering::Relaxed));
+    let left = address_bytes().saturating_sub(RESERVED_BYTES.load(Ordering::Relaxed));
     (left / 128).max(length.saturating_mul(16)).max(1 << 30)
 }
 
@@ -168,6 +182,10 @@ impl Disk for FileDisk {
         Ok(())
     }
 
+    fn granule(&self) -> u64 {
+        rustix::param::page_size() as u64
+    }
+
     fn grow(&self, bytes: u64) -> Result<()> {
         let from = self.allocated();
         if bytes <= from {
@@ -188,11 +206,17 @@ impl Disk for FileDisk {
     }
 
     fn populate(&self, offset: u64, bytes: u64) {
-        if bytes > 0 && offset + bytes <= self.allocated().min(self.reserved) {
+        // Advice is for whole pages of the kernel.
+        let (start, end) = (offset.next_multiple_of(self.granule()), offset + bytes);
+        if start < end && end <= self.allocated().min(self.reserved) {
             // SAFETY: the range lies within the mapping and the file; populating it does not change
             // its contents.
             let _ = unsafe {
-                madvise(self.base.add(offset as usize).as_ptr().cast(), bytes as usize, Advice::LinuxPopulateWrite)
+                madvise(
+                    self.base.add(start as usize).as_ptr().cast(),
+                    (end - start) as usize,
+                    Advice::LinuxPopulateWrite,
+                )
             };
         }
     }
@@ -206,8 +230,12 @@ impl Disk for FileDisk {
             // with the next touch. SAFETY: the range lies within the mapping, which is shared: the
             // bytes are the file's, and stay there.
             let _ = unsafe {
-                let start = self.base.add(range.start as usize).as_ptr().cast();
-                madvise(start, (range.end - range.start) as usize, Advice::LinuxDontNeed)
+                let start = range.start - range.start % self.granule();
+                madvise(
+                    self.base.add(start as usize).as_ptr().cast(),
+                    (range.end - start) as usize,
+                    Advice::LinuxDontNeed,
+                )
             };
             match self.sync_range(range.clone(), libc::SYNC_FILE_RANGE_WRITE) {
                 Ok(()) => {}

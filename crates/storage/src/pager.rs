@@ -15,7 +15,7 @@
 #![allow(unsafe_code)]
 
 use std::alloc::Layout;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -190,6 +190,39 @@ impl Pager {
 
     pub(crate) fn page_size(&self) -> usize {
         self.page_size
+    }
+
+    /// The bytes of a run of pages in the file.
+    fn span(&self, page: u32, pages: u32) -> Range<u64> {
+        let start = u64::from(page) << self.page_shift;
+        start..start + (u64::from(pages) << self.page_shift)
+    }
+
+    /// Backs a run of pages with disk space, and what the kernel writes together with them.
+    pub(crate) fn back(&self, page: u32, pages: u32) -> Result<()> {
+        let (span, granule) = (self.span(page, pages), self.disk.granule());
+        let start = span.start - span.start % granule;
+        let end = span.end.next_multiple_of(granule).min(self.disk.allocated()).max(span.end);
+        self.disk.back(start, end - start)
+    }
+
+    /// Gives the disk space behind a run of free pages back, as far as the kernel writes nothing else
+    /// together with them. They must not be written to until they are backed again.
+    pub(crate) fn punch(&self, page: u32, pages: u32) -> Result<()> {
+        let (span, granule) = (self.span(page, pages), self.disk.granule());
+        let (start, end) = (span.start.next_multiple_of(granule), span.end - span.end % granule);
+        if start < end { self.disk.punch(start, end - start) } else { Ok(()) }
+    }
+
+    /// Backs at least the first `bytes` bytes of the file with disk space, but for free pages that
+    /// the kernel writes together with none of the new ones.
+    pub(crate) fn grow(&self, bytes: u64) -> Result<()> {
+        let allocated = self.disk.allocated();
+        let shared = allocated % self.disk.granule();
+        if bytes > allocated && shared > 0 {
+            self.disk.back(allocated - shared, shared)?;
+        }
+        self.disk.grow(bytes)
     }
 
     /// How many pages the reserved address space takes.

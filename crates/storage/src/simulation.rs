@@ -131,6 +131,8 @@ pub(crate) struct State {
     pub(crate) room: u64,
     /// Sectors without disk space behind them: nothing may be written there.
     holes: BTreeSet<u64>,
+    /// How many bytes are mapped, and written, as one.
+    granule: u64,
     left_out: Option<LeftOut>,
     /// A meta page was written since the last flush of the pages.
     meta_written: bool,
@@ -247,6 +249,7 @@ impl SimDisk {
             reads_left: u64::MAX,
             room: u64::MAX,
             holes: BTreeSet::new(),
+            granule: u64::from(PAGE_BYTES),
             left_out: None,
             meta_written: false,
             counts: Counts::default(),
@@ -274,6 +277,12 @@ impl SimDisk {
     /// The disk lies about some flushes from now on.
     pub fn leave_out(&self, left_out: Option<LeftOut>) {
         self.state.lock().left_out = left_out;
+    }
+
+    /// From now on the disk is one of a kernel whose pages have so many bytes.
+    pub fn map_in(&self, granule: u64) {
+        assert!(granule.is_power_of_two() && granule >= u64::from(PAGE_BYTES));
+        self.state.lock().granule = granule;
     }
 
     /// Opens the database as a process of its own would.
@@ -362,6 +371,22 @@ impl SimDisk {
             image: state.durable.clone(),
             logs: state.logs.clone().map(|log| log.durable),
             acknowledged: self.acknowledged(),
+        }
+    }
+
+    /// Whoever writes to a part of a granule has all of it written, so it has to have disk space as a
+    /// whole, or none.
+    fn ensure_whole_granules(&self, state: &State) {
+        let mut holes = state.holes.iter().peekable();
+        while let Some(&first) = holes.next() {
+            let start = first - first % state.granule;
+            let end = (start + state.granule).min(self.allocated());
+            let mut sectors = 1;
+            while holes.next_if(|&&hole| hole < end).is_some() {
+                sectors += 1;
+            }
+            let of_all = (end - start) / SECTOR_BYTES as u64;
+            assert!(sectors == of_all, "{sectors} of {of_all} sectors from {start} on have no disk space");
         }
     }
 
@@ -525,6 +550,10 @@ impl Disk for SimDisk {
         Ok(())
     }
 
+    fn granule(&self) -> u64 {
+        self.state.lock().granule
+    }
+
     fn grow(&self, bytes: u64) -> Result<()> {
         let old = self.allocated();
         self.state.lock().ensure_room(old, bytes.saturating_sub(old))?;
@@ -622,6 +651,7 @@ impl Disk for SimDisk {
             let sector = &self.memory()[hole as usize..][..SECTOR_BYTES];
             assert!(sector.iter().all(|&byte| byte == 0), "written without disk space at {hole}");
         }
+        self.ensure_whole_granules(&state);
         if state.left_out != Some(if meta { LeftOut::Meta } else { LeftOut::Pages }) {
             let mut before = std::mem::replace(&mut state.durable, self.memory().to_vec());
             before.resize(state.durable.len(), 0);

@@ -202,7 +202,7 @@ impl Allocator {
     fn allocate_run_lowest(&mut self, pager: &Pager, pages: u32) -> Option<PageId> {
         let (start, unbacked) = self.lowest_run(pages)?;
         if unbacked {
-            pager.disk().back(page_bytes(pager, start), page_bytes(pager, pages)).ok()?;
+            pager.back(start, pages).ok()?;
         }
         let set = if unbacked { &mut self.unbacked } else { &mut self.ready };
         (start..start + pages).for_each(|page| _ = set.remove(page));
@@ -278,7 +278,7 @@ impl Allocator {
             return None;
         }
         let start = self.unbacked.find_run(pages, words_max)?;
-        pager.disk().back(page_bytes(pager, start), page_bytes(pager, pages)).ok()?;
+        pager.back(start, pages).ok()?;
         (start..start + pages).for_each(|page| _ = self.unbacked.remove(page));
         Some(PageId(start))
     }
@@ -307,7 +307,7 @@ impl Allocator {
                 break;
             }
             let length = length.min(step);
-            if pager.disk().back(page_bytes(pager, start), page_bytes(pager, length)).is_err() {
+            if pager.back(start, length).is_err() {
                 break;
             }
             backed.push((start, length));
@@ -339,7 +339,7 @@ impl Allocator {
         self.oldest = 0;
         let mut refused = false;
         for (start, length) in ready.runs() {
-            refused = refused || pager.disk().punch(page_bytes(pager, start), page_bytes(pager, length)).is_err();
+            refused = refused || pager.punch(start, length).is_err();
             if refused {
                 self.add(PageId(start), length);
             } else {

@@ -96,7 +96,7 @@ impl Tail {
         }
         let step = (needed / GROWTH_DIVISOR).clamp(GROWTH_BYTES.start, GROWTH_BYTES.end);
         let roomy = (needed + step).next_multiple_of(page_size).min(u64::from(pager.pages_max()) * page_size);
-        disk.grow(roomy).or_else(|_| disk.grow(needed))
+        pager.grow(roomy).or_else(|_| pager.grow(needed))
     }
 
     /// Allocates a run at the file's end.
@@ -130,7 +130,7 @@ impl Tail {
             return Ok(());
         }
         let page_size = pager.page_size() as u64;
-        let back = |end: u32| pager.disk().back(page_bytes(pager, start), page_bytes(pager, end - start));
+        let back = |end: u32| pager.back(start, end - start);
         let roomy = end.saturating_add((BACK_BYTES / page_size) as u32).min(self.loose.end);
         let end = match back(roomy) {
             Ok(()) => roomy,
@@ -184,7 +184,7 @@ impl Tail {
     pub(super) fn return_disk_space(&self, pager: &Pager) {
         let start = self.loose.start.max(self.page_count);
         if self.cut.is_some() && start < self.loose.end {
-            let _ = pager.disk().punch(page_bytes(pager, start), page_bytes(pager, self.loose.end - start));
+            let _ = pager.punch(start, self.loose.end - start);
         }
     }
 }
