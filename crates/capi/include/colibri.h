@@ -123,6 +123,12 @@ int colibri_open(const char *dir, const colibri_options *options, colibri_db **d
 /* Closes the handle. The database itself is closed with the last of its connections. */
 int colibri_close(colibri_db *db);
 
+/* A database of its own that begins as what is committed in this one, for a test or an experiment. It
+ * is made in about a commit's time, whatever the size, and goes with its last connection once its
+ * handle is closed. Errors: 0A000 if another process has the database; 55006 if it has transactions
+ * that are prepared. */
+int colibri_fresh(colibri_db *db, colibri_db **fresh);
+
 /* ---- connections ---- */
 
 typedef struct colibri_conn colibri_conn;
@@ -321,6 +327,23 @@ int colibri_kv_open(const char *dir, const colibri_options *options, colibri_kv 
 int colibri_kv_close(colibri_kv *kv);
 /* Returns when all commits are on disk. */
 int colibri_kv_sync(colibri_kv *kv);
+
+/* A branch is a database of its own in the same file, which shares all pages that neither has changed.
+ * These five may be called with the handle of any branch of the file.
+ *
+ * Makes a branch of what is committed here, whatever the size in about a commit's time, and opens it.
+ * Errors: 42P04 if there is one of the name; 42602 if the name is empty or too long. */
+int colibri_kv_branch(colibri_kv *kv, const char *name, colibri_kv **branch);
+/* COLIBRI_NOT_FOUND if there is none of the name; "main" is what colibri_kv_open has opened. */
+int colibri_kv_open_branch(colibri_kv *kv, const char *name, colibri_kv **branch);
+/* Drops a branch: handles of it are of no use from now on, snapshots go on, and its pages are given back
+ * in the background. COLIBRI_NOT_FOUND if there is none. Errors: 42809 for "main". */
+int colibri_kv_drop_branch(colibri_kv *kv, const char *name);
+/* Gives a branch what is committed here; what it had is given up. COLIBRI_NOT_FOUND if there is none. */
+int colibri_kv_reset_branch(colibri_kv *kv, const char *name);
+/* The name of a branch: 0 is "main", the others follow by name; COLIBRI_NOT_FOUND behind the last one.
+ * The name stays until the next call of this function on the same thread. */
+int colibri_kv_branch_name(colibri_kv *kv, size_t place, const char **name);
 
 /* The database as of the last durable commit. A snapshot may be taken on one thread and read on others,
  * by one call at a time. Pages that it sees are not used again before it is released. */

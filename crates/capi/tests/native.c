@@ -655,6 +655,80 @@ static void key_value(const char *dir)
     OK(colibri_kv_close(kv));
 }
 
+static void branches(const char *dir)
+{
+    char path[512];
+    colibri_kv *kv, *branch, *inner;
+    colibri_txn *txn;
+    colibri_table *table;
+    colibri_snapshot *snapshot;
+    colibri_bytes value;
+    const char *name;
+    snprintf(path, sizeof path, "%s/branches", dir);
+    OK(colibri_kv_open(path, NULL, &kv));
+    OK(colibri_kv_begin(kv, &txn));
+    OK(colibri_txn_table(txn, "birds", false, &table));
+    OK(colibri_txn_put(txn, table, text("a"), text("one")));
+    OK(colibri_txn_commit(txn, NULL));
+    OK(colibri_kv_branch(kv, "draft", &branch));
+    GIVES(colibri_kv_branch(kv, "draft", &inner), COLIBRI_ERROR);
+    CHECK(strcmp(colibri_last_error()->sqlstate, "42P04") == 0);
+    GIVES(colibri_kv_branch(kv, "", &inner), COLIBRI_ERROR);
+    CHECK(strcmp(colibri_last_error()->sqlstate, "42602") == 0);
+    MISUSE(colibri_kv_branch(kv, NULL, &inner));
+    OK(colibri_kv_begin(branch, &txn));
+    OK(colibri_txn_put(txn, table, text("a"), text("two")));
+    OK(colibri_txn_commit(txn, NULL));
+    OK(colibri_kv_branch(branch, "inner", &inner));
+    OK(colibri_kv_close(inner));
+    OK(colibri_kv_snapshot(kv, &snapshot));
+    OK(colibri_snapshot_get(snapshot, table, text("a"), &value));
+    CHECK(is_text(value, "one"));
+    OK(colibri_snapshot_release(snapshot));
+    GIVES(colibri_kv_open_branch(kv, "none", &inner), COLIBRI_NOT_FOUND);
+    OK(colibri_kv_open_branch(kv, "inner", &inner));
+    OK(colibri_kv_snapshot(inner, &snapshot));
+    OK(colibri_snapshot_get(snapshot, table, text("a"), &value));
+    CHECK(is_text(value, "two"));
+    OK(colibri_snapshot_release(snapshot));
+    OK(colibri_kv_reset_branch(kv, "inner"));
+    OK(colibri_kv_snapshot(inner, &snapshot));
+    OK(colibri_snapshot_get(snapshot, table, text("a"), &value));
+    CHECK(is_text(value, "one"));
+    OK(colibri_snapshot_release(snapshot));
+    OK(colibri_kv_branch_name(inner, 0, &name));
+    CHECK(strcmp(name, "main") == 0);
+    OK(colibri_kv_branch_name(inner, 1, &name));
+    CHECK(strcmp(name, "draft") == 0);
+    OK(colibri_kv_branch_name(inner, 2, &name));
+    CHECK(strcmp(name, "inner") == 0);
+    GIVES(colibri_kv_branch_name(inner, 3, &name), COLIBRI_NOT_FOUND);
+    OK(colibri_kv_close(kv));
+    OK(colibri_kv_drop_branch(branch, "inner"));
+    GIVES(colibri_kv_drop_branch(branch, "inner"), COLIBRI_NOT_FOUND);
+    GIVES(colibri_kv_reset_branch(branch, "inner"), COLIBRI_NOT_FOUND);
+    GIVES(colibri_kv_drop_branch(branch, "main"), COLIBRI_ERROR);
+    GIVES(colibri_kv_begin(inner, &txn), COLIBRI_ERROR);
+    OK(colibri_kv_close(inner));
+    OK(colibri_kv_close(branch));
+    OK(colibri_table_close(table));
+}
+
+static void fresh(colibri_db *db, colibri_conn *conn)
+{
+    colibri_db *copy;
+    colibri_conn *there;
+    OK(colibri_execute(conn, "CREATE TABLE nests (id int PRIMARY KEY); INSERT INTO nests VALUES (1)"));
+    OK(colibri_fresh(db, &copy));
+    OK(colibri_connect(copy, NULL, &there));
+    OK(colibri_close(copy));
+    OK(colibri_execute(there, "INSERT INTO nests VALUES (2), (3)"));
+    CHECK(number(there, "SELECT count(*) FROM nests") == 3);
+    CHECK(number(conn, "SELECT count(*) FROM nests") == 1);
+    OK(colibri_disconnect(there));
+    OK(colibri_execute(conn, "DROP TABLE nests"));
+}
+
 struct together {
     colibri_db *db;
     colibri_kv *kv;
@@ -780,6 +854,8 @@ int main(int count, char **arguments)
     busy(conn);
     arrow(conn);
     key_value(arguments[1]);
+    branches(arguments[1]);
+    fresh(db, conn);
     together(db, arguments[1]);
     forked(db, conn, arguments[1]);
     /* The database stays open until its last connection is closed. */

@@ -98,6 +98,10 @@ fn translate(error: Txn) -> Error {
         Txn::UnreadableRecord => SqlState::DATA_CORRUPTED,
         Txn::SeriesFull => SqlState::PROGRAM_LIMIT,
         Txn::CannotPrepare | Txn::SeriesUsed => SqlState::FEATURE_NOT_SUPPORTED,
+        Txn::Storage(Storage::BranchExists { .. }) => SqlState("42P04"),
+        Txn::Storage(Storage::NoSuchBranch { .. }) => SqlState::NO_SUCH_DATABASE,
+        Txn::Storage(Storage::BranchName { .. }) => SqlState("42602"),
+        Txn::Storage(Storage::MainBranch) => SqlState::WRONG_OBJECT_TYPE,
         Txn::Storage(_) => SqlState::IO_ERROR,
         _ => SqlState::INTERNAL,
     };

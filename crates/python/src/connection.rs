@@ -85,8 +85,8 @@ impl Database {
     #[pyo3(signature = (user = None))]
     fn connect(&self, py: Python<'_>, user: Option<&str>) -> PyResult<Connection> {
         let connected = py.detach(|| -> Result<sql::Connection> {
-            let mut database = self.database.lock();
-            database.get()?.try_connect_as(user.unwrap_or("colibri"))
+            let database = self.database.lock().get()?.clone();
+            database.try_connect_as(user.unwrap_or("colibri"))
         });
         let connection = connected.or_raise()?;
         let cancel = connection.cancel_handle();
@@ -98,6 +98,15 @@ impl Database {
             begin: "BEGIN".to_owned(),
         };
         Ok(Connection { state: Arc::new(Mutex::new(state)), cancel })
+    }
+
+    /// A database of its own that begins as what is committed here, and goes with its last connection.
+    fn fresh(&self, py: Python<'_>) -> PyResult<Self> {
+        let database = py.detach(|| {
+            let database = self.database.lock().get()?.clone();
+            database.fresh()
+        });
+        Ok(Self { database: Mutex::new(OfProcess::new(database.or_raise()?)) })
     }
 
     /// In a process that was forked: lets go of the lock that keeps other processes out.

@@ -158,6 +158,45 @@ impl Environment {
         .or_raise()
     }
 
+    /// A branch: a database of its own in the same file. It is made of what is committed here, in
+    /// about a commit's time, or with `create=False` opened.
+    #[pyo3(signature = (name, create = true))]
+    fn branch(&self, py: Python<'_>, name: &str, create: bool) -> PyResult<Self> {
+        let branch = py.detach(|| {
+            let database = self.database.lock().get()?.clone();
+            if create { database.branch(name) } else { database.open_branch(name) }.map_err(in_sql)
+        });
+        Ok(Self { database: Mutex::new(OfProcess::new(branch.or_raise()?)) })
+    }
+
+    /// The names of all branches, the main one's first.
+    fn branches(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        py.detach(|| {
+            let database = self.database.lock().get()?.clone();
+            let branches = database.branches().map_err(in_sql)?;
+            Ok::<_, colibri::sql::Error>(branches.into_iter().map(|branch| branch.name).collect())
+        })
+        .or_raise()
+    }
+
+    /// Drops a branch, whose pages are given back in the background.
+    fn drop_branch(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        py.detach(|| {
+            let database = self.database.lock().get()?.clone();
+            database.drop_branch(name).map_err(in_sql)
+        })
+        .or_raise()
+    }
+
+    /// Gives a branch what is committed here.
+    fn reset_branch(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        py.detach(|| {
+            let database = self.database.lock().get()?.clone();
+            database.reset_branch(name).map_err(in_sql)
+        })
+        .or_raise()
+    }
+
     /// Ends the slots of processes that are gone; gives how many there were.
     fn reader_check(&self, py: Python<'_>) -> PyResult<usize> {
         py.detach(|| Ok::<_, colibri::sql::Error>(self.database.lock().get()?.release_dead_readers())).or_raise()

@@ -341,6 +341,42 @@ def test_sqlalchemy(tmp_path):
     engine.dispose()
 
 
+def test_a_fresh_copy(tmp_path):
+    with colibri.connect(tmp_path / "db", autocommit=True) as conn:
+        conn.execute("CREATE TABLE t (a int)")
+        with conn.fresh() as copy, copy.fresh(autocommit=True) as other:
+            assert copy.autocommit
+            copy.execute("INSERT INTO t VALUES (1)")
+            assert copy.execute("SELECT count(*) FROM t").fetchone() == (1,)
+            assert other.execute("SELECT count(*) FROM t").fetchone() == (0,)
+        assert conn.execute("SELECT count(*) FROM t").fetchone() == (0,)
+    with pytest.raises(colibri.InterfaceError):
+        conn.fresh()
+
+
+def test_branches_of_keys_and_values(tmp_path):
+    with colibri.kv.open(tmp_path / "kv") as env:
+        with env.begin(write=True) as txn:
+            txn.put(b"a", b"1")
+        with env.branch("draft") as draft:
+            with draft.begin(write=True) as txn:
+                txn.put(b"a", b"2")
+            with env.begin() as txn:
+                assert txn.get(b"a") == b"1"
+            with pytest.raises(colibri.Error):
+                env.branch("draft")
+        with env.branch("draft", create=False) as draft, draft.begin() as txn:
+            assert txn.get(b"a") == b"2"
+        assert env.branches() == ["main", "draft"]
+        env.reset_branch("draft")
+        with env.branch("draft", create=False) as draft, draft.begin() as txn:
+            assert txn.get(b"a") == b"1"
+        env.drop_branch("draft")
+        assert env.branches() == ["main"]
+        with pytest.raises(colibri.Error):
+            env.branch("draft", create=False)
+
+
 def test_the_fixture_gives_each_test_its_own_database(pytester):
     pytester.makepyfile(
         """
@@ -355,10 +391,26 @@ def test_the_fixture_gives_each_test_its_own_database(pytester):
             assert colibri_db.execute("SELECT count(*) FROM t").fetchone() == (1,)
             colibri_db.execute("INSERT INTO t VALUES (2)")
             colibri_db.commit()
+
+        def test_a_path(colibri_path):
+            import colibri
+            with colibri.connect(colibri_path) as conn:
+                assert conn.execute("SELECT count(*) FROM t").fetchone() == (1,)
+
+        @pytest.fixture(scope="session")
+        def colibri_kv_template(colibri_kv_template):
+            with colibri_kv_template.begin(write=True) as txn:
+                txn.put(b"a", b"1")
+            return colibri_kv_template
+
+        @pytest.mark.parametrize("n", range(2))
+        def test_keys(colibri_kv, n):
+            with colibri_kv.begin(write=True) as txn:
+                assert txn.pop(b"a") == b"1"
         """
     )
     # The plugin is found by its entry point.
-    pytester.runpytest_inprocess().assert_outcomes(passed=3)
+    pytester.runpytest_inprocess().assert_outcomes(passed=6)
 
 
 DOCS = pathlib.Path(__file__).parents[3] / "docs" / "PYTHON.md"

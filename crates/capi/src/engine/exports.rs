@@ -1,7 +1,8 @@
 //! The functions of C for the key-value interface.
 #![allow(unsafe_code, reason = "names that programs of C link to, and descriptors of theirs")]
 
-use std::ffi::{c_char, c_int, c_void};
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::mem::ManuallyDrop;
@@ -86,7 +87,7 @@ extern "C" fn colibri_kv_open(dir: *const c_char, options: *const ColibriOptions
     guard(|| {
         wanted(kv)?;
         let database = Database::open(path(dir)?, &ColibriOptions::of_storage(read_if_given(options))?)?;
-        give(kv, DATABASES.add(Kv { database: OfProcess::new(database) })?.as_pointer())?;
+        hand_out(database, kv)?;
         Ok(OK)
     })
 }
@@ -107,6 +108,72 @@ extern "C" fn colibri_kv_close(kv: *mut Kv) -> c_int {
 extern "C" fn colibri_kv_sync(kv: *mut Kv) -> c_int {
     guard(|| {
         database_of(kv)?.sync()?;
+        Ok(OK)
+    })
+}
+
+// ---- branches ----
+
+/// What is not there is a code, and everything else an error.
+fn unless_missing<T>(done: std::result::Result<T, embedded::Error>) -> Result<Option<T>> {
+    match done {
+        Ok(value) => Ok(Some(value)),
+        Err(embedded::Error::NoSuchBranch { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn hand_out(database: Database, kv: *mut *mut Kv) -> Result<()> {
+    give(kv, DATABASES.add(Kv { database: OfProcess::new(database) })?.as_pointer())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn colibri_kv_branch(kv: *mut Kv, name: *const c_char, branch: *mut *mut Kv) -> c_int {
+    guard(|| {
+        wanted(branch)?;
+        hand_out(database_of(kv)?.branch(text(name, usize::MAX)?)?, branch)?;
+        Ok(OK)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn colibri_kv_open_branch(kv: *mut Kv, name: *const c_char, branch: *mut *mut Kv) -> c_int {
+    guard(|| {
+        wanted(branch)?;
+        let Some(opened) = unless_missing(database_of(kv)?.open_branch(text(name, usize::MAX)?))? else {
+            return Ok(fault::NOT_FOUND);
+        };
+        hand_out(opened, branch)?;
+        Ok(OK)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn colibri_kv_drop_branch(kv: *mut Kv, name: *const c_char) -> c_int {
+    guard(|| Ok(found(unless_missing(database_of(kv)?.drop_branch(text(name, usize::MAX)?))?.is_some())))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn colibri_kv_reset_branch(kv: *mut Kv, name: *const c_char) -> c_int {
+    guard(|| Ok(found(unless_missing(database_of(kv)?.reset_branch(text(name, usize::MAX)?))?.is_some())))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn colibri_kv_branch_name(kv: *mut Kv, place: usize, name: *mut *const c_char) -> c_int {
+    thread_local! {
+        static NAME: RefCell<CString> = RefCell::default();
+    }
+    guard(|| {
+        wanted(name)?;
+        let Some(branch) = database_of(kv)?.branches()?.into_iter().nth(place) else { return Ok(fault::NOT_FOUND) };
+        // A name with a zero byte, which no function of C makes, ends there.
+        let ended = branch.name.bytes().take_while(|&byte| byte != 0).collect::<Vec<u8>>();
+        let told = NAME.with(|kept| {
+            let mut kept = kept.borrow_mut();
+            *kept = CString::new(ended).unwrap_or_default();
+            kept.as_ptr()
+        });
+        give(name, told)?;
         Ok(OK)
     })
 }

@@ -47,8 +47,11 @@ impl ColibriOptions {
 
 impl Db {
     pub(crate) fn open(dir: &Path, options: Option<ColibriOptions>) -> Result<Self> {
-        let database = Database::open_with(dir, &ColibriOptions::of_storage(options)?)?;
-        Ok(Self { database: OfProcess::new(database) })
+        Ok(Self::of(Database::open_with(dir, &ColibriOptions::of_storage(options)?)?))
+    }
+
+    pub(crate) fn of(database: Database) -> Self {
+        Self { database: OfProcess::new(database) }
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use embedded::sql::arrow::ArrowArrayStream;
 
 use super::connection::{self, CONNECTIONS, Conn};
-use super::database::{ColibriOptions, DATABASES, Db};
+use super::database::{ColibriOptions, DATABASES, Db, database_of};
 use super::statement::{self, STATEMENTS, Stmt};
 use super::{arrow, connection::cancel};
 use crate::fault::{self, ColibriError, OK};
@@ -51,6 +51,16 @@ extern "C" fn colibri_open(dir: *const c_char, options: *const ColibriOptions, d
 extern "C" fn colibri_close(db: *mut Db) -> c_int {
     guard(|| {
         drop(DATABASES.remove_copied(Handle::of(db))?);
+        Ok(OK)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn colibri_fresh(db: *mut Db, fresh: *mut *mut Db) -> c_int {
+    guard(|| {
+        wanted(fresh)?;
+        let made = Db::of(database_of(Handle::of(db))?.fresh()?);
+        give(fresh, DATABASES.add(made)?.as_pointer())?;
         Ok(OK)
     })
 }

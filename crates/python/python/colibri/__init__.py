@@ -204,6 +204,15 @@ class Connection:
         self._session.close()
         self._database = None
 
+    def fresh(self, *, user=None, autocommit=None):
+        """A connection to a copy of what is committed here, which goes with its last connection.
+
+        The copy is made in about a commit's time, whatever the size of the database.
+        """
+        if self._database is None:
+            raise InterfaceError("it is closed")
+        return Connection(self._database.fresh(), user, self.autocommit if autocommit is None else autocommit)
+
     def executemany(self, sql, seq_of_parameters):
         return self.cursor().executemany(sql, seq_of_parameters)
 

@@ -42,6 +42,8 @@ const APPLIED_BEHIND_MAX: u64 = 1_000;
 const LOOK: Duration = Duration::from_secs(5);
 /// The same while etcd is half full.
 const LOOK_CLOSELY: Duration = Duration::from_secs(1);
+/// The same while etcd is half full and this node leads no open database, so writes nothing.
+const LOOK_SELDOM: Duration = Duration::from_secs(60);
 /// How long transactions may go on that are open when a database is handed over, while others wait.
 const OPEN_MAX: Duration = Duration::from_millis(400);
 /// After this time they end, if an administrator has chosen the home.
@@ -105,9 +107,13 @@ impl Round {
         pause
     }
 
-    /// The pause between looks at etcd.
-    fn look(&self) -> Duration {
-        if self.level == Level::Ample { LOOK } else { LOOK_CLOSELY }
+    /// The pause between looks at etcd, on a node that leads databases that are open, or none.
+    fn look(&self, leads: bool) -> Duration {
+        match (self.level, leads) {
+            (_, false) => LOOK_SELDOM,
+            (Level::Ample, true) => LOOK,
+            (Level::Half | Level::Full, true) => LOOK_CLOSELY,
+        }
     }
 }
 
@@ -195,9 +201,11 @@ impl Replication {
                 return None;
             }
         }
-        if round.level != Level::Ample || listener.keepers().iter().any(|keeper| keeper.leads()) {
-            self.look_at_service(round).await;
-            again_in(round.look());
+        // What is full is looked at without anything that is open, too: it may have room again.
+        let leads = listener.keepers().iter().any(|keeper| keeper.leads());
+        if leads || round.level != Level::Ample {
+            self.look_at_service(round, leads).await;
+            again_in(round.look(leads));
         }
         pause
     }
@@ -356,8 +364,8 @@ impl Replication {
     }
 
     /// How full etcd is, and its compaction.
-    async fn look_at_service(&self, round: &mut Round) {
-        if round.looked.is_some_and(|looked| looked.elapsed() < round.look()) {
+    async fn look_at_service(&self, round: &mut Round, leads: bool) {
+        if round.looked.is_some_and(|looked| looked.elapsed() < round.look(leads)) {
             return;
         }
         round.looked = Some(Instant::now());
@@ -369,7 +377,7 @@ impl Replication {
                 .filter_map(|keeper| keeper.replica())
                 .for_each(|replica| self.note_trimmed(&replica));
         }
-        let bytes = self.trimmed_bytes.swap(0, Ordering::Relaxed);
+        let bytes = self.trimmed_bytes.swap(0, Ordering::Relaxed) + self.shared.take_replaced_bytes();
         let is_due = round.compactor.note(Trimmed::Done { bytes });
         if let Ok((_, usage)) = self.cluster.health(self.quota_bytes).await {
             if (usage.level, usage.has_alarm) != (round.level, round.has_alarm) {

@@ -15,6 +15,7 @@
 //! 2. The records of a cluster are made together by its first node, or not at all.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use colibri_replica::coordinator::Revision;
 use colibri_replica::{Cluster, ClusterRecord, RecordPut};
@@ -89,6 +90,8 @@ pub(crate) fn service_error(error: &colibri_replica::Error) -> Error {
 pub(crate) struct SharedRecords {
     cluster: Cluster,
     known: Mutex<Known>,
+    /// Bytes of records that this node has replaced, which the service keeps until a compaction.
+    replaced_bytes: AtomicU64,
 }
 
 /// The states of the service that have put the records this node knows.
@@ -112,7 +115,7 @@ impl Known {
 
 impl SharedRecords {
     pub(crate) fn new(cluster: &Cluster) -> Self {
-        Self { cluster: cluster.clone(), known: Mutex::default() }
+        Self { cluster: cluster.clone(), known: Mutex::default(), replaced_bytes: AtomicU64::new(0) }
     }
 
     /// While this is held, what a node knows of the records does not change.
@@ -125,7 +128,18 @@ impl SharedRecords {
     /// # Errors
     /// 57P03 if the service cannot be asked: then the record may be put.
     pub(crate) fn put(&self, name: &str, value: Vec<u8>, seen: Revision) -> Result<RecordPut> {
-        block_on(self.cluster.put_record(name, value, seen)).map_err(|error| service_error(&error))
+        let bytes = value.len() as u64;
+        let put = block_on(self.cluster.put_record(name, value, seen)).map_err(|error| service_error(&error))?;
+        if matches!(put, RecordPut::Done(_)) {
+            // The new record is about as long as the one in whose place it is.
+            self.replaced_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+        Ok(put)
+    }
+
+    /// The bytes of records that were replaced since the last call.
+    pub(super) fn take_replaced_bytes(&self) -> u64 {
+        self.replaced_bytes.swap(0, Ordering::Relaxed)
     }
 }
 
