@@ -50,6 +50,25 @@ fn several_statements_of_a_text_are_one_transaction() {
     }
 }
 
+/// Bug: names in parameters were looked up in the catalogue that the last statement had left, which
+/// a change of settings takes away. Consequence: where a plan was known, `$1::regclass` failed with
+/// "there is no catalogue" after a SET. Fix: a catalogue is there before parameters are read.
+#[test]
+fn names_in_parameters_are_found_after_settings_have_changed() {
+    let (_dir, server) = server();
+    let mut wire = server.connect();
+    for setting in ["SET search_path = public", "SET timezone = 'UTC'", "BEGIN READ ONLY; COMMIT", "SELECT 1"] {
+        wire.run(setting);
+        for (text, given, found) in [
+            ("SELECT $1::regclass::text", "pg_catalog.pg_class", "pg_class"),
+            ("SELECT ($1::regclass[])::text", "{pg_class,pg_type}", "{pg_class,pg_type}"),
+        ] {
+            let answer = wire.prepared(text, &[given]).unwrap();
+            assert_eq!(answer.rows, [[Some(found.to_owned())]], "{setting}");
+        }
+    }
+}
+
 #[test]
 fn a_failed_block_takes_nothing_but_its_end() {
     let (_dir, server) = server();

@@ -807,19 +807,24 @@ impl Session {
     }
 
     /// The types of parameters as the newest catalogue has them: an enum may have got labels since
-    /// the statement was prepared.
+    /// the statement was prepared. Where they are of types such as `regclass`, the names in the
+    /// parameters can be looked up afterwards.
     ///
     /// # Errors
     /// 42704 if a type is gone.
     pub fn current_types<'t>(&mut self, types: &'t [Type]) -> Result<Cow<'t, [Type]>> {
         let has_enums = types.iter().any(|ty| ty.of_user().is_some());
-        if !has_enums || self.state == TransactionState::Failed {
+        let has_names = types.iter().any(|ty| ty.element().unwrap_or(*ty).is_reg());
+        if !(has_enums || has_names) || self.state == TransactionState::Failed {
             return Ok(Cow::Borrowed(types));
         }
         let preparing = self.begin_preparing()?;
         let current = |&ty: &Type| crate::bind::types::current_type(&self.own.catalog, ty);
         let current = types.iter().map(current).collect::<Result<Vec<_>>>();
         self.end_preparing(preparing);
+        if has_names {
+            self.surround();
+        }
         current.map(Cow::Owned)
     }
 
