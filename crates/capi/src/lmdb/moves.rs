@@ -51,7 +51,8 @@ pub(crate) fn go(
             let standing = cursor.standing;
             let walk = cursor.current(txn)?.ok_or(Code::INVAL)?;
             if walk.is_valid() && standing != Standing::Behind {
-                walk.entry(&mut txn.arena).map(Given::both)
+                // The program has seen the entry behind a removed one, so the next is that behind it.
+                cursor.arrive(txn).map(Given::both)
             } else {
                 Err(Code::NOTFOUND)
             }

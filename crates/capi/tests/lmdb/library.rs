@@ -97,11 +97,39 @@ pub(crate) fn ours() -> PathBuf {
     library
 }
 
-/// LMDB itself: `COLIBRI_TEST_LIBLMDB`, or the system's.
-pub(crate) fn lmdb() -> Option<Library> {
-    let path = std::env::var_os("COLIBRI_TEST_LIBLMDB").map_or_else(|| PathBuf::from("liblmdb.so.0"), PathBuf::from);
-    Library::load(&path)
+/// LMDB's sources: `COLIBRI_TEST_LMDB_SOURCES`, or those that a crate brings which the benchmark may
+/// be built with; `cargo fetch` brings them.
+pub(crate) fn sources_of_lmdb() -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os("COLIBRI_TEST_LMDB_SOURCES") {
+        return Some(path.into());
+    }
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cargo")))?;
+    let registries = std::fs::read_dir(home.join("registry/src")).ok()?.flatten();
+    let crates = registries.filter_map(|registry| std::fs::read_dir(registry.path()).ok()).flatten().flatten();
+    let ours = crates.filter(|of| of.file_name().to_string_lossy().starts_with("lmdb-master-sys-"));
+    ours.map(|of| of.path().join("lmdb/libraries/liblmdb")).filter(|sources| sources.join("mdb.c").exists()).max()
 }
+
+/// LMDB itself: `COLIBRI_TEST_LIBLMDB`, or the system's if it is new enough, or one that is compiled
+/// here.
+pub(crate) fn lmdb(dir: &Path) -> Option<Library> {
+    if let Some(path) = std::env::var_os("COLIBRI_TEST_LIBLMDB") {
+        return Library::load(Path::new(&path));
+    }
+    let installed = Library::load(Path::new("liblmdb.so.0"));
+    if let Some(installed) = installed.filter(|library| library.patch_version() >= PATCH_MIN) {
+        return Some(installed);
+    }
+    let (sources, made) = (sources_of_lmdb()?, dir.join("liblmdb-compiled.so"));
+    let mut compiler = std::process::Command::new("cc");
+    compiler.args(["-O2", "-w", "-fPIC", "-shared", "-pthread", "-o"]).arg(&made);
+    compiler.arg(sources.join("mdb.c")).arg(sources.join("midl.c"));
+    compiler.status().ok().filter(std::process::ExitStatus::success).and_then(|_| Library::load(&made))
+}
+
+/// Cursors of older ones do not see all that others remove.
+pub(crate) const PATCH_MIN: c_int = 30;
 
 impl Library {
     /// The last part of its version.

@@ -113,6 +113,10 @@ pub(crate) enum Call {
     },
 }
 
+pub(crate) const FIRST: u32 = 0;
+pub(crate) const GET_CURRENT: u32 = 4;
+pub(crate) const NEXT: u32 = 8;
+
 pub(crate) const CURSORS: usize = 3;
 /// Moves after which LMDB says nothing about where a cursor stands when they fail.
 const SETTING: [u32; 5] = [2, 3, 15, 16, 17];
