@@ -33,6 +33,8 @@ pub(crate) struct Cursor {
 struct Inner {
     is_closed: bool,
     arraysize: Option<usize>,
+    /// Values of `json` and `jsonb` are given as they are written.
+    json_is_text: bool,
     /// Name, type's name and number of each column; `None` before a statement with rows.
     columns: Option<Arc<[sql::Column]>>,
     blocks: VecDeque<RowBlock>,
@@ -48,7 +50,7 @@ impl Inner {
         if self.is_closed {
             return Err(interface_error("the cursor is closed"));
         }
-        *self = Self { arraysize: self.arraysize, ..Self::default() };
+        *self = Self { arraysize: self.arraysize, json_is_text: self.json_is_text, ..Self::default() };
         Ok(())
     }
 
@@ -140,20 +142,21 @@ impl Cursor {
         Self { connection, inner: Mutex::default() }
     }
 
-    fn row<'py>(py: Python<'py>, block: &RowBlock, row: usize) -> PyResult<Bound<'py, PyTuple>> {
-        let width = block.columns().len();
-        let values = (0..width).map(|column| from_block(py, block, row, column)).collect::<PyResult<Vec<_>>>()?;
+    fn row<'py>(py: Python<'py>, block: &RowBlock, row: usize, json_is_text: bool) -> PyResult<Bound<'py, PyTuple>> {
+        let value = |column| from_block(py, block, row, column, json_is_text);
+        let values = (0..block.columns().len()).map(value).collect::<PyResult<Vec<_>>>()?;
         PyTuple::new(py, values)
     }
 
     fn next_row<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         // A clone shares the rows; making objects of Python may run its code, which may use the
         // cursor.
-        let place = {
+        let (place, json_is_text) = {
             let mut inner = self.inner.lock();
-            inner.next_place().map(|place| place.map(|(block, row)| (block.clone(), row)))
+            let json_is_text = inner.json_is_text;
+            (inner.next_place().map(|place| place.map(|(block, row)| (block.clone(), row))), json_is_text)
         };
-        place.or_raise()?.map(|(block, row)| Self::row(py, &block, row)).transpose()
+        place.or_raise()?.map(|(block, row)| Self::row(py, &block, row, json_is_text)).transpose()
     }
 
     fn rows<'py>(&self, py: Python<'py>, at_most: usize) -> PyResult<Bound<'py, PyList>> {
@@ -386,6 +389,17 @@ impl Cursor {
     #[setter]
     fn set_arraysize(&self, rows: usize) {
         self.inner.lock().arraysize = Some(rows);
+    }
+
+    /// Whether values of `json` and `jsonb` are given as texts, for those that read JSON themselves.
+    #[getter]
+    fn json_is_text(&self) -> bool {
+        self.inner.lock().json_is_text
+    }
+
+    #[setter]
+    fn set_json_is_text(&self, json_is_text: bool) {
+        self.inner.lock().json_is_text = json_is_text;
     }
 
     #[getter]

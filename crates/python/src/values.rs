@@ -23,6 +23,7 @@ use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, 
 use crate::failure::exception;
 
 const JSON_OIDS: [u32; 2] = [114, 3802];
+const TIMETZ_OID: u32 = 1266;
 /// 0001-01-01 is day 1 of Python, and this is 2000-01-01.
 const ORDINAL_2000: i64 = 730_120;
 const DAY_US: i64 = 86_400_000_000;
@@ -220,20 +221,38 @@ fn beyond(what: &str) -> PyErr {
     )
 }
 
-/// A value of a row as one of Python.
+/// A value of a row as one of Python; with `json_is_text` JSON as it is written.
 pub(crate) fn from_block<'py>(
     py: Python<'py>,
     block: &RowBlock,
     row: usize,
     column: usize,
+    json_is_text: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     let value = block.value(row, column).unwrap_or(Value::Null);
-    if let Value::Text(text) = &value
-        && JSON_OIDS.contains(&block.columns()[column].type_oid())
-    {
-        return makers(py)?.json_loads.bind(py).call1((&**text,));
+    if let Value::Text(text) = &value {
+        match block.columns()[column].type_oid() {
+            oid if JSON_OIDS.contains(&oid) && !json_is_text => {
+                return makers(py)?.json_loads.bind(py).call1((&**text,));
+            }
+            TIMETZ_OID => return zoned_time(py, text),
+            _ => {}
+        }
     }
     from_sql(py, value)
+}
+
+/// A `timetz` as PostgreSQL writes it, such as `12:30:00.5+02`, as a time with that distance from UTC.
+fn zoned_time<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
+    let (clock, zone) = text.split_at(text.rfind(['+', '-']).unwrap_or(text.len()));
+    if clock.starts_with("24") {
+        return Err(beyond("the time 24:00"));
+    }
+    // Older versions of Python read all digits or none.
+    let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
+    let minutes = if zone.len() == 3 { ":00" } else { "" };
+    let whole = format!("{clock}.{fraction:0<6}{zone}{minutes}");
+    makers(py)?.time.bind(py).call_method1("fromisoformat", (whole,))
 }
 
 pub(crate) fn from_sql<'py>(py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'py, PyAny>> {

@@ -312,3 +312,12 @@ def test_threads_share_a_connection(conn):
     for thread in threads:
         thread.join()
     assert one(conn, "SELECT count(DISTINCT a) FROM t") == 800
+
+
+def test_names_in_parameters_are_looked_up(conn):
+    # Not only by the first statement: a rollback and settings take away what the last one had of the catalogue.
+    for before in ("SELECT 1", "SET timezone = 'UTC'", "SET TRANSACTION READ ONLY"):
+        conn.execute(before)
+        conn.rollback()
+        found = conn.execute("SELECT %s::regclass::oid, %s::regtype::text", ("pg_catalog.pg_class", "int4")).fetchone()
+        assert found == (1259, "integer"), before

@@ -1,6 +1,7 @@
 """asyncio, Arrow, keys and values, processes, SQLAlchemy, and the examples of the documentation."""
 
 import asyncio
+import datetime
 import os
 import pathlib
 import re
@@ -335,6 +336,12 @@ def test_sqlalchemy(tmp_path):
     assert sorted(inspector.get_table_names()) == ["birds", "nests"]
     assert [column["name"] for column in inspector.get_columns("birds")] == ["id", "name", "nest_id"]
     assert inspector.get_foreign_keys("birds")[0]["referred_table"] == "nests"
+    # The same statements again, on a connection that has rolled back: names of the catalogue are parameters in them.
+    again = sa.inspect(engine)
+    assert again.get_foreign_keys("birds")[0]["referred_table"] == "nests" and again.get_pk_constraint("nests")["name"]
+    moment = datetime.datetime(2026, 5, 4, 3, 2, 1)
+    with engine.connect() as conn:
+        assert conn.scalar(sa.select(sa.cast(sa.literal(moment, sa.Date), sa.Text))) == "2026-05-04"
     reflected = sa.MetaData()
     reflected.reflect(engine)
     assert set(reflected.tables) == {"birds", "nests"}

@@ -49,6 +49,7 @@ class Connection:
 
 class Cursor:
     arraysize: int
+    json_is_text: bool
     @property
     def connection(self) -> Connection: ...
     @property

@@ -13,6 +13,7 @@ class DatabaseFeatures(postgresql.DatabaseFeatures):
     # Tests may run in several processes, each with a copy of the database.
     can_clone_databases = True
     test_db_allows_multiple_connections = True
+    supported_explain_formats = {"JSON", "TEXT"}
 
 
 class DatabaseWrapper(postgresql.DatabaseWrapper):

@@ -145,8 +145,10 @@ def mogrified(sql, params):
         return sql
     if isinstance(params, dict):
         return sql % {name: literal(value) for name, value in params.items()}
+    # What making a literal raises, such as an encoder of JSON, goes to who asked.
+    literals = tuple(literal(value) for value in params)
     try:
-        return sql % tuple(literal(value) for value in params)
+        return sql % literals
     except TypeError as error:
         raise ProgrammingError(f"the statement and its {len(params)} parameters do not fit: {error}") from error
 
@@ -156,8 +158,6 @@ def mogrified(sql, params):
 Column = collections.namedtuple("Column", "name type_code display_size internal_size precision scale null_ok")
 _TIMESTAMPTZ_OID = 1184
 _NUMERIC_OID = 1700
-# Django reads JSON itself, and so wants it as text.
-_JSON_AS_TEXT = {114: json.dumps, 3802: json.dumps}
 
 
 def _column(name, oid, type_name):
@@ -179,6 +179,8 @@ class cursor:
     def __init__(self, connection):
         self.connection = connection
         self._cursor = connection._connection.cursor()
+        # Django reads JSON itself.
+        self._cursor.json_is_text = True
         self.query = None
         self._converters = []
         self._fetchone = self._cursor.fetchone
@@ -190,7 +192,7 @@ class cursor:
         text = mogrified(sql, params)
         self.query = text.encode()
         self._cursor.execute(text)
-        converters = {_TIMESTAMPTZ_OID: self._moment, **_JSON_AS_TEXT}
+        converters = {_TIMESTAMPTZ_OID: self._moment}
         oids = [column[1] for column in self._cursor.description or []]
         self._converters = [(place, converters[oid]) for place, oid in enumerate(oids) if oid in converters]
 
