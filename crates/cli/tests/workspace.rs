@@ -216,8 +216,8 @@ const CIRCLES: [(&str, &[&[&str]]); 12] = [
             // methods; snapshots, transactions, tickets and branches are what it gives out, and refer
             // to it.
             &[
-                "branch", "compact", "db", "flusher", "reap", "reclaim", "recovery", "snapshot", "steady", "ticket",
-                "txn",
+                "branch", "compact", "db", "flusher", "past", "reap", "reclaim", "recovery", "snapshot", "steady",
+                "ticket", "txn",
             ],
         ],
     ),

@@ -20,6 +20,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::db::Database;
 use crate::disk::{Disk, FileDisk, MadeDirs, no_room};
+use crate::forest::Forest;
 use crate::options::{Checksums, PAGE_SIZE_MAX, PAGE_SIZE_MIN};
 use crate::page::{self, PageId, TxnId, get_u32, get_u64, put_u32, put_u64};
 use crate::page_set::PageSet;
@@ -31,9 +32,10 @@ use crate::walk::{Visit, walk};
 use crate::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"COLIBKUP";
-/// The version that is written. Those before it are read: version 1 has no wide leaves, version 2
-/// no forest.
-const VERSION: u32 = 3;
+/// The newest version. Those before it are read: version 1 has no wide leaves, version 2 no forest,
+/// version 3 no states of the past. Without such states, version 3 is written.
+const VERSION: u32 = 4;
+const BASE_VERSION: u32 = 3;
 const BACKUP_HEADER_BYTES: usize = 96;
 
 /// What a backup holds.
@@ -122,7 +124,8 @@ impl Database {
         let oldest = since.map_or(TxnId(0), |before| before.txn);
         let mut header = [0; BACKUP_HEADER_BYTES];
         header[..8].copy_from_slice(MAGIC);
-        put_u32(&mut header, 8, VERSION);
+        let has_past = Forest::of(pager, bounds, root.forest)?.has_past(pager, bounds)?;
+        put_u32(&mut header, 8, if has_past { VERSION } else { BASE_VERSION });
         put_u32(&mut header, 12, pager.page_size() as u32);
         header[16..32].copy_from_slice(&database_id);
         put_u64(&mut header, 32, oldest.0);
@@ -322,6 +325,7 @@ fn restore_file(inputs: &mut [Box<dyn Read>], new_path: &Path, path: &Path, chai
         (page.0..page.0 + pages).for_each(|page| _ = free.remove(page));
         Ok(Visit::Descend)
     })?;
-    crate::copy::finish(path, &file, page_size, &root, &free, chain)?;
+    let has_past = Forest::of(&pager, bounds, root.forest)?.has_past(&pager, bounds)?;
+    crate::copy::finish(path, &file, page_size, (&root, has_past), &free, chain)?;
     Ok(info)
 }

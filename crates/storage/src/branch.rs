@@ -114,11 +114,11 @@ pub struct BranchStat {
 
 impl Database {
     /// The handle of the main branch.
-    fn main(&self) -> Self {
+    pub(crate) fn main(&self) -> Self {
         Self(self.0.main().to_arc())
     }
 
-    fn branch_id(&self) -> BranchId {
+    pub(crate) fn branch_id(&self) -> BranchId {
         self.0.branch.as_ref().map_or(BranchId::MAIN, OpenBranch::id)
     }
 
@@ -198,7 +198,7 @@ impl Database {
     }
 
     /// Refuses to go on if this branch was dropped.
-    fn ensure_there(&self, txn: &WriteTxn) -> Result<()> {
+    pub(crate) fn ensure_there(&self, txn: &WriteTxn) -> Result<()> {
         match txn.has_branch(self.branch_id())? {
             true => Ok(()),
             false => Err(Error::NoSuchBranch { name: self.branch_name().to_owned() }),
@@ -271,7 +271,7 @@ impl Database {
     }
 
     /// Looks at the forest of the newest committed state.
-    fn forest<T>(&self, look: impl FnOnce(&Pager, Bounds, &Root, &Forest) -> Result<T>) -> Result<T> {
+    pub(crate) fn forest<T>(&self, look: impl FnOnce(&Pager, Bounds, &Root, &Forest) -> Result<T>) -> Result<T> {
         let snapshot = Snapshot::weak(self.0.main().to_arc())?;
         let (pager, bounds, root) = (&snapshot.core().pager, snapshot.bounds(), snapshot.root());
         look(pager, bounds, &root, &Forest::of(pager, bounds, root.forest)?)

@@ -9,9 +9,9 @@ use std::path::Path;
 use crate::catalog::{Table, TableKind};
 use crate::db::Database;
 use crate::disk::MadeDirs;
-use crate::forest::{BranchId, MAIN_NAME};
+use crate::forest::{BranchId, Forest, MAIN_NAME};
 use crate::log::Position;
-use crate::meta::Meta;
+use crate::meta::{Meta, PAST_VERSION};
 use crate::options::{Durability, Options};
 use crate::page::{self, PageId, TxnId};
 use crate::page_set::PageSet;
@@ -185,18 +185,19 @@ fn copy_pages(db: &Database, snapshot: &Snapshot<'_>, dest_dir: &Path) -> Result
         write(page, &buffer)?;
         Ok(Visit::Descend)
     })?;
-    finish(&dest_path, &file, page_size, &root, &free, 0)?;
+    let has_past = Forest::of(pager, bounds, root.forest)?.has_past(pager, bounds)?;
+    finish(&dest_path, &file, page_size, (&root, has_past), &free, 0)?;
     report(snapshot, dest_dir, db.page_size())
 }
 
 /// Makes a database of a file that has all pages of a root in their places, by adding a free map
-/// and the meta pages. The meta pages come last: a copy that was cut short is no database. The log
+/// and the meta pages. `has_past`: the root's forest keeps states of the past. The meta pages come last: a copy that was cut short is no database. The log
 /// goes on behind a record with this checksum.
 pub(crate) fn finish(
     path: &Path,
     file: &File,
     page_size: usize,
-    root: &Root,
+    (root, has_past): (&Root, bool),
     free: &PageSet,
     chain: u64,
 ) -> Result<()> {
@@ -210,6 +211,7 @@ pub(crate) fn finish(
     let base_pages = page::run_pages_for(u64::from(root.page_count).div_ceil(8), page_size) as u32;
     write(base, &page::encode_bitmap(free.iter(), base, root.txn, base_pages, page_size))?;
     let meta = Meta {
+        version: if has_past { PAST_VERSION } else { 0 },
         txn: root.txn,
         page_size: page_size as u32,
         page_count: root.page_count + base_pages,

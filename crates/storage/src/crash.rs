@@ -21,7 +21,9 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::simulation::{Counts, LeftOut, SimDisk, Wreck};
-use crate::{Database, Durability, Error, FreeSpace, Options, Result, Snapshot, TableKind, Ticket, TxnId, View};
+use crate::{
+    AsOf, Database, Durability, Error, FreeSpace, Options, Result, Retention, Snapshot, TableKind, Ticket, TxnId, View,
+};
 
 mod branches;
 
@@ -40,7 +42,10 @@ const MODES: [Durability; 4] = [
 ];
 
 fn options(mode: Durability, policy: FreeSpace) -> Options {
-    Options::new().durability(mode).free_space(policy).log_bytes(64 << 10).readers_max(16)
+    // Some keep what was for a moment, whatever the others do.
+    let keeps = mode == Durability::Sync && matches!(policy, FreeSpace::Fifo | FreeSpace::Lowest);
+    let retention = keeps.then(|| Retention::new(Duration::from_millis(50)).bytes_max(1 << 20));
+    Options::new().durability(mode).free_space(policy).log_bytes(64 << 10).readers_max(16).retention(retention)
 }
 
 fn entries(view: &View<'_>) -> Contents {

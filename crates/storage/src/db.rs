@@ -25,6 +25,7 @@ use crate::meta::Meta;
 use crate::options::{Durability, FreeSpace, Options};
 use crate::page::{PageId, TxnId};
 use crate::pager::Pager;
+use crate::past::Past;
 use crate::reclaim::{Begin, LOOK_AGAIN};
 use crate::recovery::Recovery;
 use crate::root::Root;
@@ -103,6 +104,8 @@ pub(crate) struct Core {
     pub(crate) slow_readers: SlowReaders,
     /// It ends with the process, and nothing of it is flushed.
     temporary: bool,
+    /// States that are kept after they are no longer the newest.
+    pub(crate) past: Past,
     /// A flush failed, or the files are not what this process takes them for.
     poisoned: AtomicBool,
     /// The last steady point known to this process, and which meta page holds it.
@@ -185,6 +188,13 @@ impl Database {
         core.shared.open_gate();
         if !core.read_only && core.agreement.is_none() && core.has_to_reap().unwrap_or(false) {
             db.0.ask_for_reaping()?;
+        }
+        if let Some(retention) = db.retention() {
+            match db.set_retention(Some(retention)) {
+                // It opens all the same; the next steady point tries again.
+                Err(Error::DiskFull { .. } | Error::DatabaseFull { .. }) => {}
+                set => set?,
+            }
         }
         Ok(db)
     }
@@ -488,7 +498,11 @@ impl Handle {
         let mut reaper = main.reaper.lock();
         match &*reaper {
             Some(reaper) => reaper.ask(),
-            None => *reaper = Some(Reaper::start(&self.core, main.flusher.get().map(Flusher::signal))?),
+            None => {
+                let started = Reaper::start(&self.core, main.flusher.get().map(Flusher::signal))?;
+                _ = self.core.past.reaper.set(started.signal());
+                *reaper = Some(started);
+            }
         }
         Ok(())
     }
@@ -579,6 +593,7 @@ impl Core {
             tracer: options.tracer.clone(),
             slow_readers: options.slow_readers.clone(),
             temporary: options.temporary,
+            past: Past::new(options.retention.filter(|_| !options.read_only), options.clock.clone()),
             poisoned: AtomicBool::new(false),
             last_meta: Mutex::new((Meta::default(), 0)),
         };

@@ -106,6 +106,29 @@ pub enum Error {
         /// Bytes that a name may have.
         bytes_max: usize,
     },
+    /// The state of the past that was asked for is not kept: it is too old, the branch was not there
+    /// yet, or no states are kept at all.
+    #[error("the state is not kept: {}", kept_since(*since))]
+    NotKept {
+        /// The oldest transaction whose state is kept, and its time in microseconds since
+        /// 1970-01-01 in UTC; `None` if nothing is kept.
+        since: Option<(TxnId, i64)>,
+    },
+    /// The kept states do not lead to the one that was asked for: another process, which keeps
+    /// none, has written meanwhile, or there was no room.
+    #[error("what was committed from transaction {after} to {txn} was not kept")]
+    PastMissing {
+        /// The last transaction before the gap.
+        after: TxnId,
+        /// The transaction that cannot be told.
+        txn: TxnId,
+    },
+    /// A state was asked for that is still to come.
+    #[error("the state is still to come: the newest transaction is {newest}")]
+    StillToCome {
+        /// The newest transaction.
+        newest: TxnId,
+    },
     /// The main branch cannot be dropped.
     #[error("the main branch cannot be dropped")]
     MainBranch,
@@ -296,6 +319,10 @@ pub enum Error {
         /// What was expected.
         reason: String,
     },
+}
+
+fn kept_since(since: Option<(TxnId, i64)>) -> String {
+    since.map_or("nothing of the past is".to_owned(), |(txn, _)| format!("only those from transaction {txn} on are"))
 }
 
 impl Error {

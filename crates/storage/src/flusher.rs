@@ -89,6 +89,15 @@ fn run_when_asked(signal: &(Mutex<Asked>, Condvar), flush: impl Fn()) {
     }
 }
 
+/// A way to ask the thread that gives back what was dropped.
+pub(crate) struct ReaperSignal(Arc<(Mutex<Asked>, Condvar)>);
+
+impl ReaperSignal {
+    pub(crate) fn ask(&self) {
+        ask(&self.0);
+    }
+}
+
 /// The thread that gives back what was dropped.
 pub(crate) struct Reaper {
     signal: Arc<(Mutex<Asked>, Condvar)>,
@@ -121,6 +130,11 @@ impl Reaper {
 
     pub(crate) fn ask(&self) {
         ask(&self.signal);
+    }
+
+    /// How those that do not have the thread ask it.
+    pub(crate) fn signal(&self) -> ReaperSignal {
+        ReaperSignal(Arc::clone(&self.signal))
     }
 
     pub(crate) fn stop(self) {

@@ -18,6 +18,10 @@
 //! | `names` | name | branch 8 |
 //! | `reaping` | kind 1, its number 8 | |
 //!
+//! A file that keeps states of the past has three more, `points`, `kept` and `history`: see `past`.
+//! There a fork may also have a state above it that is none: kind 2 of `above`, the branch, the
+//! transaction. It says that the fork is what that branch was then.
+//!
 //! Numbers in keys are big-endian, in values little-endian. A branch has the number of the
 //! transaction that made it, and so has a fork. The main branch has number 0; its catalogue is the
 //! root's own, and its entry holds only the fork below. Fork 0 is none.
@@ -35,8 +39,12 @@
 //!    its fork is reached by that fork.
 //! 2. `above` has an entry for each branch and each fork with a fork below.
 //! 3. `reaping` lists the branches that were dropped, and the forks that have fewer than two states
-//!    above them.
+//!    above them, unless the one is of the past.
 //! 4. The forest's own pages belong to it alone, and are copied on write like all others.
+
+use std::ops::Bound;
+
+use smallvec::SmallVec;
 
 use crate::catalog::{Description, TableKind};
 use crate::node::Payload;
@@ -62,17 +70,23 @@ impl BranchId {
 }
 
 /// A table of the forest.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
     Branches,
     Forks,
     Above,
     Names,
     Reaping,
+    Points,
+    Kept,
+    History,
 }
 
 impl Part {
+    /// Those of every forest.
     const ALL: [Self; 5] = [Self::Branches, Self::Forks, Self::Above, Self::Names, Self::Reaping];
+    /// Those of a forest with states of the past.
+    const PAST: [Self; 3] = [Self::Points, Self::Kept, Self::History];
 
     // ON DISK: never rename.
     fn name(self) -> &'static [u8] {
@@ -82,6 +96,9 @@ impl Part {
             Self::Above => b"above",
             Self::Names => b"names",
             Self::Reaping => b"reaping",
+            Self::Points => b"points",
+            Self::Kept => b"kept",
+            Self::History => b"history",
         }
     }
 }
@@ -91,26 +108,36 @@ impl Part {
 pub(crate) enum Stem {
     Branch(BranchId),
     Fork(TxnId),
+    /// What a branch was at a transaction. It has no pages of its own, and is never reaped.
+    Kept(BranchId, TxnId),
 }
 
 impl Stem {
     const BYTES: usize = 9;
+    const KEPT_BYTES: usize = 17;
 
-    fn encode(self) -> [u8; Self::BYTES] {
-        let (kind, number) = match self {
-            Self::Branch(BranchId(number)) => (0, number),
-            Self::Fork(TxnId(number)) => (1, number),
+    fn encode(self) -> SmallVec<[u8; Self::KEPT_BYTES]> {
+        // ON DISK: never renumber.
+        let (kind, number, second) = match self {
+            Self::Branch(BranchId(number)) => (0, number, None),
+            Self::Fork(TxnId(number)) => (1, number, None),
+            Self::Kept(BranchId(number), txn) => (2, number, Some(txn)),
         };
-        let mut bytes = [kind; Self::BYTES];
-        bytes[1..].copy_from_slice(&number.to_be_bytes());
+        let mut bytes = SmallVec::new();
+        bytes.push(kind);
+        bytes.extend_from_slice(&number.to_be_bytes());
+        if let Some(TxnId(second)) = second {
+            bytes.extend_from_slice(&second.to_be_bytes());
+        }
         bytes
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let number = u64::from_be_bytes(bytes.get(1..Self::BYTES)?.try_into().ok()?);
-        match (bytes.len(), bytes[0]) {
-            (Self::BYTES, 0) => Some(Self::Branch(BranchId(number))),
-            (Self::BYTES, 1) => Some(Self::Fork(TxnId(number))),
+        let number = |at: usize| Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        match (bytes.len(), bytes.first()?) {
+            (Self::BYTES, 0) => Some(Self::Branch(BranchId(number(1)?))),
+            (Self::BYTES, 1) => Some(Self::Fork(TxnId(number(1)?))),
+            (Self::KEPT_BYTES, 2) => Some(Self::Kept(BranchId(number(1)?), TxnId(number(9)?))),
             _ => None,
         }
     }
@@ -298,7 +325,8 @@ impl Forest {
 
     fn read(pager: &Pager, bounds: Bounds, page: PageId, old: bool) -> Result<Self> {
         let node = if old { pager.node_of_old(page, bounds)? } else { pager.node(page, bounds)? };
-        if !node.is_leaf() || node.count() != Part::ALL.len() {
+        let has_parts = [Part::ALL.len(), Part::ALL.len() + Part::PAST.len()].contains(&node.count());
+        if !node.is_leaf() || !has_parts {
             return Err(corrupted(page, "it is not the first page of a forest"));
         }
         let entries = node.count() as u64;
@@ -310,7 +338,7 @@ impl Forest {
         self.tables.root
     }
 
-    fn part(&self, pager: &Pager, bounds: Bounds, part: Part) -> Result<Tree> {
+    pub(crate) fn part(&self, pager: &Pager, bounds: Bounds, part: Part) -> Result<Tree> {
         self.part_of(pager, bounds, part, false)
     }
 
@@ -320,8 +348,11 @@ impl Forest {
         }
         let page = self.tables.root;
         let node = if old { pager.node_of_old(page, bounds)? } else { pager.node(page, bounds)? };
-        let index = node.search(part.name()).map_err(|_| corrupted(page, "a table of the forest is missing"))?;
-        Description::decode(node.payload(index)).map(|found| found.tree)
+        match node.search(part.name()) {
+            Ok(index) => Description::decode(node.payload(index)).map(|found| found.tree),
+            Err(_) if Part::PAST.contains(&part) && node.count() == Part::ALL.len() => Ok(Tree::default()),
+            Err(_) => Err(corrupted(page, "a table of the forest is missing")),
+        }
     }
 
     fn get<'p>(&self, pager: &'p Pager, bounds: Bounds, part: Part, key: &[u8]) -> Result<Option<&'p [u8]>> {
@@ -414,6 +445,39 @@ impl Forest {
         })
     }
 
+    /// Whether it has the tables of the past.
+    pub(crate) fn has_past(&self, pager: &Pager, bounds: Bounds) -> Result<bool> {
+        let page = self.tables.root;
+        Ok(page != PageId::NONE && pager.node(page, bounds)?.count() > Part::ALL.len())
+    }
+
+    /// A fork with a branch's state: the one that the branch starts from, if it has not changed
+    /// since, or a new one with the transaction's number, which the branch starts from now. `entry`:
+    /// what the forest says of the branch, with its catalogue.
+    pub(crate) fn fork_of(
+        &mut self,
+        pager: &Pager,
+        work: &mut Workspace,
+        id: BranchId,
+        entry: Branch,
+    ) -> Result<(TxnId, Tree)> {
+        let (new, bounds) = (work.txn(), work.bounds());
+        if entry.fork > TxnId(0) {
+            let fork = self.fork(pager, bounds, entry.fork)?;
+            if fork.is_some_and(|fork| fork.catalog == entry.catalog) {
+                return Ok((entry.fork, entry.catalog));
+            }
+        }
+        let mut forest = self.edit(pager, work);
+        forest.put_fork(new, &Fork { fork: entry.fork, catalog: entry.catalog })?;
+        forest.move_above(Stem::Fork(new), TxnId(0), entry.fork)?;
+        forest.move_above(Stem::Branch(id), entry.fork, new)?;
+        let catalog = entry.catalog;
+        let kept = if id == BranchId::MAIN { Tree::default() } else { catalog };
+        forest.put_branch(id, &Branch { fork: new, catalog: kept, ..entry })?;
+        Ok((new, catalog))
+    }
+
     /// The forest as part of the write transaction that `work` belongs to.
     pub(crate) fn edit<'a>(&'a mut self, pager: &'a Pager, work: &'a mut Workspace) -> ForestMut<'a> {
         ForestMut { forest: self, pager, work }
@@ -427,8 +491,37 @@ pub(crate) struct ForestMut<'a> {
     work: &'a mut Workspace,
 }
 
-impl ForestMut<'_> {
-    fn change(&mut self, part: Part, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+impl<'a> ForestMut<'a> {
+    /// The forest as it is by now.
+    pub(crate) fn forest(&self) -> &Forest {
+        self.forest
+    }
+
+    /// What reading it takes.
+    pub(crate) fn reading(&self) -> (&'a Pager, Bounds) {
+        (self.pager, self.work.bounds())
+    }
+
+    /// Removes the entries of a table in a range.
+    pub(crate) fn delete_range(&mut self, part: Part, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Result<()> {
+        let fork = self.work.set_fork(TxnId(0));
+        let changed = self.delete_own_range(part, low, high);
+        self.work.set_fork(fork);
+        changed
+    }
+
+    fn delete_own_range(&mut self, part: Part, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Result<()> {
+        let mut tree = self.forest.part(self.pager, self.work.bounds(), part)?;
+        if tree.edit(self.pager, self.work).delete_range(low, high)? > 0 {
+            let description = Description { kind: TableKind::Plain, tree }.encode();
+            let mut tables = self.forest.tables.edit(self.pager, self.work);
+            tables.put(part.name(), &description, PutMode::Upsert, None)?;
+        }
+        Ok(())
+    }
+
+    /// Puts an entry into a table, or removes one.
+    pub(crate) fn change(&mut self, part: Part, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         // Nothing starts from a state of the forest.
         let fork = self.work.set_fork(TxnId(0));
         let changed = self.change_own(part, key, value);
@@ -442,6 +535,12 @@ impl ForestMut<'_> {
         if tables.depth == 0 {
             for part in Part::ALL {
                 let mut tables = tables.edit(self.pager, self.work);
+                tables.put(part.name(), &describe(Tree::default()), PutMode::Upsert, None)?;
+            }
+        }
+        if Part::PAST.contains(&part) && !self.forest.has_past(self.pager, self.work.bounds())? {
+            for part in Part::PAST {
+                let mut tables = self.forest.tables.edit(self.pager, self.work);
                 tables.put(part.name(), &describe(Tree::default()), PutMode::Upsert, None)?;
             }
         }
@@ -466,7 +565,8 @@ impl ForestMut<'_> {
     }
 
     fn relocate_own(&mut self, relocation: &mut Relocation) -> Result<()> {
-        for part in Part::ALL {
+        let past = if self.forest.has_past(self.pager, self.work.bounds())? { &Part::PAST[..] } else { &[] };
+        for &part in Part::ALL.iter().chain(past) {
             let mut tree = self.forest.part(self.pager, self.work.bounds(), part)?;
             let before = tree;
             tree.edit(self.pager, self.work).relocate(&[], relocation)?;
@@ -542,7 +642,7 @@ mod tests {
         assert_eq!(Branch::decode(&branch.encode()).unwrap(), branch);
         let fork = Fork { fork: TxnId(5), catalog };
         assert_eq!(Fork::decode(&fork.encode(), TxnId(6)).unwrap(), fork);
-        for stem in [Stem::Branch(BranchId(7)), Stem::Fork(TxnId(1 << 40))] {
+        for stem in [Stem::Branch(BranchId(7)), Stem::Fork(TxnId(1 << 40)), Stem::Kept(BranchId(0), TxnId(9))] {
             assert_eq!(Stem::decode(&stem.encode()), Some(stem));
         }
     }
@@ -557,6 +657,7 @@ mod tests {
         assert!(Fork::decode(&fork.encode(), TxnId(6)).is_err(), "a fork below itself");
         assert!(Fork::decode(&[0; 47], TxnId(6)).is_err());
         assert_eq!(Stem::decode(&[2; 9]), None);
+        assert_eq!(Stem::decode(&[1; 17]), None);
         assert_eq!(Stem::decode(&[0; 8]), None);
     }
 }

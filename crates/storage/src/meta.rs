@@ -25,8 +25,13 @@ use crate::log::Position;
 use crate::page::{self, HEADER_BYTES, PageId, PageKind, TxnId, get_u32, get_u64, put_u32, put_u64};
 use crate::root::{Root, Tree};
 
-/// Version of the file format that this build writes, and the newest it reads.
-pub const FORMAT_VERSION: u32 = 3;
+/// The newest version of the file format that this build reads. It writes files that keep states of
+/// the past with it, and others with [`BASE_VERSION`].
+pub const FORMAT_VERSION: u32 = 4;
+/// The version of files that have never kept states of the past.
+const BASE_VERSION: u32 = 3;
+/// The first version whose files may keep states of the past. A file of it stays one.
+pub(crate) const PAST_VERSION: u32 = 4;
 /// The first version whose files may have branches.
 const FOREST_VERSION: u32 = 3;
 /// The bytes of a meta page that count.
@@ -67,7 +72,7 @@ const FLAG_CLEAN: u32 = 1;
 /// A steady point.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Meta {
-    /// The version it was read with; it is written with the newest.
+    /// The version it was read with; it is written with [`BASE_VERSION`] at least.
     pub(crate) version: u32,
     pub(crate) txn: TxnId,
     pub(crate) page_size: u32,
@@ -111,7 +116,7 @@ impl Meta {
         page::init(&mut bytes, PageId(slot), self.txn, PageKind::Meta, 0);
         bytes[AT_MAGIC..AT_MAGIC + 8].copy_from_slice(MAGIC);
         let fields = [
-            (AT_VERSION, FORMAT_VERSION),
+            (AT_VERSION, self.version.max(BASE_VERSION)),
             (AT_PAGE_SIZE, self.page_size),
             (AT_PAGE_COUNT, self.page_count),
             (AT_FREE_BASE, self.free_base.0),

@@ -14,6 +14,10 @@ pub const PAGE_SIZE_MIN: u32 = 4 << 10;
 /// Largest page size, in bytes.
 pub const PAGE_SIZE_MAX: u32 = 64 << 10;
 
+/// Why a retention is refused.
+pub(crate) const RETENTION_NEEDS_LOG: &str =
+    "states of the past are kept with Durability::Sync only, whose log says what happened";
+
 /// Bounds of `Options::size_max`: room for the first steady points, and what page numbers and
 /// addresses can reach.
 const SIZE_MAX_RANGE: std::ops::RangeInclusive<u64> = 256 << 10..=256 << 40;
@@ -91,6 +95,31 @@ pub enum FreeSpace {
     Append,
 }
 
+/// For how long states of the past are kept: see [`crate::Database::branch_as_of`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    pub(crate) age: Duration,
+    pub(crate) bytes_max: Option<u64>,
+}
+
+/// Where the times of commits come from.
+#[derive(Clone, Default)]
+pub(crate) enum Clock {
+    #[default]
+    System,
+    /// Microseconds since 1970-01-01 in UTC.
+    Given(Arc<dyn Fn() -> i64 + Send + Sync>),
+}
+
+impl std::fmt::Debug for Clock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::System => "System",
+            Self::Given(_) => "Given",
+        })
+    }
+}
+
 /// The names of a database's files within its directory. All that open a database have to agree on
 /// them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,6 +161,8 @@ pub struct Options {
     pub(crate) slow_readers: SlowReaders,
     pub(crate) temporary: bool,
     pub(crate) file_names: FileNames,
+    pub(crate) retention: Option<Retention>,
+    pub(crate) clock: Clock,
 }
 
 impl Default for Options {
@@ -155,6 +186,8 @@ impl Default for Options {
             slow_readers: SlowReaders::Grow,
             temporary: false,
             file_names: FileNames::default(),
+            retention: None,
+            clock: Clock::System,
         }
     }
 }
@@ -308,6 +341,24 @@ impl Options {
         self
     }
 
+    /// For how long states of the past are kept, so that branches can be made of them
+    /// ([`crate::Database::branch_as_of`]); not at all by default. Needs `Durability::Sync`. All
+    /// processes that write should have it: what others commit counts as committed when the next
+    /// state is kept, and what they make steady cannot be told from then on.
+    #[must_use]
+    pub fn retention(mut self, retention: impl Into<Option<Retention>>) -> Self {
+        self.retention = retention.into();
+        self
+    }
+
+    /// The clock by which commits and states of the past are dated: microseconds since 1970-01-01 in
+    /// UTC. The system's by default.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
+        self.clock = Clock::Given(Arc::new(clock));
+        self
+    }
+
     /// Takes the records of commits to others, who agree on them: for `Durability::Agreed`, which
     /// needs one.
     #[must_use]
@@ -345,6 +396,9 @@ impl Options {
         if self.temporary && (self.durability != Durability::NoSync || self.read_only || !self.create) {
             let reason = "a temporary database is made, written to, and never flushed";
             return Err(Error::InvalidOption { option: "temporary", reason });
+        }
+        if self.retention.is_some() && self.durability != Durability::Sync && !self.read_only {
+            return Err(Error::InvalidOption { option: "retention", reason: RETENTION_NEEDS_LOG });
         }
         if let Durability::Lazy { bytes: 0, .. } = self.durability {
             return Err(Error::InvalidOption { option: "durability", reason: "lazy needs a bound of at least 1 byte" });

@@ -59,6 +59,7 @@ impl Look<'_> {
     fn find(&self, stem: Stem, pace: &mut dyn FnMut() -> Result<()>) -> Result<Option<Found>> {
         let Self { pager, bounds, forest, .. } = *self;
         match stem {
+            Stem::Kept(..) => Ok(None),
             Stem::Branch(id) => {
                 let Some(branch) = forest.branch(pager, bounds, id)?.filter(|branch| branch.dropped) else {
                     return Ok(None);
@@ -72,6 +73,8 @@ impl Look<'_> {
                 let state = State { stem: Some(stem), catalog: fork.catalog, fork: fork.fork };
                 let (freed, above) = match forest.above(pager, bounds, id)? {
                     (0, _) => (walk::owned(pager, bounds, &state, pace)?, None),
+                    // It is kept for its own sake.
+                    (1, Some(Stem::Kept(..))) => return Ok(None),
                     (1, Some(above)) => {
                         let catalog = self.catalog_of(above)?;
                         let freed = walk::owned_but_for(pager, bounds, &state, (&catalog, id), pace)?;
@@ -90,6 +93,7 @@ impl Look<'_> {
             Stem::Branch(BranchId::MAIN) => Some(*main),
             Stem::Branch(id) => forest.branch(pager, bounds, id)?.map(|branch| branch.catalog),
             Stem::Fork(id) => forest.fork(pager, bounds, id)?.map(|fork| fork.catalog),
+            Stem::Kept(..) => None,
         };
         let reason = "what starts from a fork is not in the forest";
         found.ok_or(Error::Corrupted { page: self.forest.page(), reason })
@@ -101,6 +105,7 @@ impl Look<'_> {
     fn update(&self, stem: Stem, found: Found) -> Result<Option<Found>> {
         let Self { pager, bounds, forest, .. } = *self;
         let (fork, has_same_above) = match stem {
+            Stem::Kept(..) => return Ok(None),
             Stem::Branch(id) => {
                 // Nobody changes the tables of a dropped branch.
                 let dropped = forest.branch(pager, bounds, id)?.filter(|branch| branch.dropped);
@@ -153,6 +158,7 @@ pub(crate) fn carry_out(
         return forest.edit(pager, work).reaped(stem).map(|()| true);
     };
     match stem {
+        Stem::Kept(..) => return Ok(false),
         Stem::Branch(id) => {
             let fork = forest.branch(pager, bounds, id)?.map_or(TxnId(0), |branch| branch.fork);
             let mut forest = forest.edit(pager, work);
@@ -178,7 +184,7 @@ pub(crate) fn carry_out(
                         forest.put_fork(upper, &crate::forest::Fork { fork: below, ..entry })?;
                     }
                 }
-                None => {}
+                Some((Stem::Kept(..), ..)) | None => {}
             }
             let mut forest = forest.edit(pager, work);
             forest.move_above(stem, below, TxnId(0))?;

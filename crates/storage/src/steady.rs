@@ -22,7 +22,7 @@ use std::ops::Range;
 use crate::db::Core;
 use crate::forest::Forest;
 use crate::log::Position;
-use crate::meta::{MANIFEST_MAX, Meta};
+use crate::meta::{MANIFEST_MAX, Meta, PAST_VERSION};
 use crate::page::PageId;
 use crate::root::Root;
 use crate::space::{SPARE_BYTES, SteadyPlan, Trim};
@@ -62,6 +62,10 @@ impl Makers {
         (!std::mem::replace(&mut *busy, true)).then(|| Maker(self))
     }
 
+    fn is_busy(&self) -> bool {
+        *self.busy.lock()
+    }
+
     fn wait(&self) {
         self.free.wait_while(&mut self.busy.lock(), |busy| *busy);
     }
@@ -81,7 +85,21 @@ impl Core {
             return Err(Error::ReadOnly);
         }
         let (mut guard, maker) = loop {
-            let guard = self.lock_writer(true)?;
+            let mut guard = self.lock_writer(true)?;
+            if self.past.is_on() && self.makers.is_busy() {
+                // Looking up where the log begins would wait for it, with the writer's lock held.
+                self.unlock_writer(guard);
+                self.makers.wait();
+                continue;
+            }
+            if self.past.is_on() && self.shared.root().txn > self.shared.steady() {
+                // For lack of room, or for damage, the past has a gap, which is told to those who ask for
+                // it.
+                if let Err(Error::Poisoned) = self.keep_point(&mut guard, false) {
+                    self.unlock_writer(guard);
+                    return Err(Error::Poisoned);
+                }
+            }
             match self.makers.try_begin() {
                 Some(maker) => break (guard, maker),
                 None => {
@@ -167,15 +185,17 @@ impl Core {
     fn commit_trimmed(&self, work: &mut Workspace) -> Result<()> {
         let before = self.shared.root();
         let mut root = Root { txn: before.txn.next(), ..before };
-        let forest = Forest::of(&self.pager, work.bounds(), before.forest)?;
+        let mut forest = Forest::of(&self.pager, work.bounds(), before.forest)?;
         let fork = forest.fork_of_main(&self.pager, work.bounds())?;
         work.begin(root.txn, self.shared.steady());
         work.set_fork(fork);
-        // The copy must not lie in the end that is to go.
+        // The copies must not lie in the end that is to go.
         work.space.set_lowest_first(true);
         let owned = root.catalog.edit(&self.pager, work).own_root();
+        let noted = owned.and_then(|()| self.note_unchanged(work, &mut forest, &before));
         work.space.set_lowest_first(false);
-        let prepared = owned.and_then(|()| {
+        root.forest = forest.page();
+        let prepared = noted.and_then(|()| {
             let freed_pages = work.freed_pages();
             work.space.prepare_steady(&self.pager, freed_pages)
         });
@@ -186,6 +206,7 @@ impl Core {
         work.commit();
         self.sync_commit(work, &mut root)?;
         self.shared.publish(root, true);
+        self.past.note_steady(&root);
         Ok(())
     }
 
@@ -256,6 +277,7 @@ impl Core {
             catalog: root.catalog,
             forest: root.forest,
             log: root.log,
+            version: if self.past.is_on() { PAST_VERSION } else { last.0.version },
             ..plan.meta
         };
         let one_flush = alone && plan.runs.len() <= MANIFEST_MAX;
@@ -275,6 +297,7 @@ impl Core {
         }
         self.write_meta(&meta, slot).inspect_err(|_| self.poison())?;
         self.flush()?;
+        self.past.allow_stamps(meta.version);
         *last = (meta, slot);
         Ok(())
     }

@@ -141,6 +141,8 @@ struct Level {
     /// Pages the level owns. Only nested levels need the list: the outermost owns what carries its
     /// number.
     owned: HashSet<PageId>,
+    /// Pages that were given up and left to forks.
+    left_pages: u64,
 }
 
 /// The writer's side of an open database. Buffers in it are kept for the next transaction.
@@ -164,6 +166,10 @@ pub(crate) struct Workspace {
     /// is empty when the path may have changed since: after every page that is allocated or freed,
     /// and every level that begins or ends.
     pub(crate) finger: Path,
+    /// Pages that committed transactions have given up and left to forks, since a state was kept.
+    pub(crate) left_pages: u64,
+    /// The transactions are those that keep a state.
+    pub(crate) is_keeping: bool,
     /// A buffer for the states that live snapshots see.
     pub(crate) snapshots: Vec<TxnId>,
     /// The log record of the transaction.
@@ -185,6 +191,8 @@ impl Workspace {
             scratch: [Vec::new(), Vec::new()],
             key: Vec::new(),
             finger: Path::new(),
+            left_pages: 0,
+            is_keeping: false,
             snapshots: Vec::new(),
             record: record::Builder::default(),
             difference: Vec::new(),
@@ -254,6 +262,7 @@ impl Workspace {
             if owned { unseen.push(run) } else { self.level().freed.push(run) }
         }
         self.level().owned.extend(inner.owned);
+        self.level().left_pages += inner.left_pages;
         for run in unseen {
             self.space.release(run.page, run.pages);
         }
@@ -279,6 +288,7 @@ impl Workspace {
         self.space.commit(self.txn, &level.freed);
         level.freed.clear();
         level.allocated.clear();
+        self.left_pages += std::mem::take(&mut level.left_pages);
         self.spare = level;
     }
 
@@ -460,6 +470,8 @@ impl Workspace {
     fn give_up(&mut self, run: Freed) {
         if self.is_freed_when_given_up(run.birth) {
             self.level().freed.push(run);
+        } else {
+            self.level().left_pages += u64::from(run.pages);
         }
     }
 

@@ -772,8 +772,8 @@ fn a_newer_format_is_named_and_stays_as_it_is() {
     let before = fs::read(dir.path().join("data")).unwrap();
     for read_only in [false, true] {
         let error = Database::open(dir.path(), &options().read_only(read_only)).unwrap_err();
-        assert!(matches!(error, Error::NewerFormat { found: 9, supported: 3, .. }), "{error:?}");
-        check_text(&error, &["format version 9", "reads up to 3", "use a newer Colibri"]);
+        assert!(matches!(error, Error::NewerFormat { found: 10, supported: 4, .. }), "{error:?}");
+        check_text(&error, &["format version 10", "reads up to 4", "use a newer Colibri"]);
     }
     assert!(fs::read(dir.path().join("data")).unwrap() == before);
     change_meta(dir.path(), |page| page[40..44].copy_from_slice(&0_u32.to_le_bytes()));

@@ -19,9 +19,11 @@ mod backup;
 mod forest;
 #[path = "golden/log.rs"]
 mod log;
+#[path = "golden/past.rs"]
+mod past;
 
 const PAGE: usize = 4096;
-/// The newest version of the format, which this build writes.
+/// The newest version of the format without states of the past, which this build writes; see `past`.
 const NEWEST: u32 = 3;
 const VERSIONS: std::ops::RangeInclusive<u32> = 1..=NEWEST;
 

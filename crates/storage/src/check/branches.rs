@@ -9,6 +9,7 @@ use crate::cursor::RawCursor;
 use crate::forest::{BranchId, Forest, MAIN_NAME, State, Stem, states};
 use crate::node::Payload;
 use crate::page::{PageId, TxnId};
+use crate::past::PastOf;
 use crate::root::Root;
 use crate::space::Freed;
 use crate::walk;
@@ -84,6 +85,7 @@ impl Check<'_> {
             Some(Stem::Branch(BranchId::MAIN)) => String::new(),
             Some(Stem::Branch(id)) => format!(" of branch {}", id.0),
             Some(Stem::Fork(txn)) => format!(" of fork {}", txn.0),
+            Some(Stem::Kept(id, txn)) => format!(" of branch {} at {}", id.0, txn.0),
             None => " of the forest".to_owned(),
         };
         self.catalog(&what, &state.catalog);
@@ -131,7 +133,9 @@ impl Check<'_> {
             Ok(())
         })?;
         let starts = states.iter().filter(|state| state.fork > TxnId(0));
-        let expected: BTreeSet<_> = starts.filter_map(|state| Some((state.fork, state.stem?))).collect();
+        let mut expected: BTreeSet<_> = starts.filter_map(|state| Some((state.fork, state.stem?))).collect();
+        let kept = PastOf::new(pager, bounds, forest)?.kept()?;
+        expected.extend(kept.into_iter().map(|(branch, txn, fork)| (fork, Stem::Kept(branch, txn))));
         for (fork, stem) in listed.symmetric_difference(&expected) {
             problems.push(format!("whether {stem:?} starts from fork {} is said in two ways", fork.0));
         }
@@ -155,12 +159,15 @@ impl Check<'_> {
                         problems.push(format!("branch {} is not found by its name {:?}", id.0, branch.name));
                     }
                 }
+                Stem::Kept(..) => {}
                 Stem::Fork(txn) => {
-                    if expected
-                        .range((txn, Stem::Branch(BranchId(0)))..(TxnId(txn.0 + 1), Stem::Branch(BranchId(0))))
-                        .count()
-                        < 2
-                    {
+                    let first = |txn| (txn, Stem::Branch(BranchId(0)));
+                    let mut above = expected.range(first(txn)..first(TxnId(txn.0 + 1)));
+                    let is_needed = match (above.next(), above.next()) {
+                        (Some((_, only)), None) => matches!(only, Stem::Kept(..)),
+                        (_, second) => second.is_some(),
+                    };
+                    if !is_needed {
                         to_reap.insert(stem);
                     }
                 }

@@ -9,6 +9,9 @@ use super::*;
 /// The contents of each branch, by name.
 type Forest = BTreeMap<String, Contents>;
 
+/// How many states of the past were found in wrecks.
+static GONE_BACK: AtomicU64 = AtomicU64::new(0);
+
 const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 
 fn new_forest() -> Forest {
@@ -34,7 +37,8 @@ fn forest_of(db: &Database) -> Forest {
     }
 }
 
-/// One change to the forest, waited for or not.
+/// One change to the forest, waited for or not. The model changes first: the process may be killed
+/// behind the commit.
 fn grow(db: &Database, rng: &mut StdRng, forest: &mut Forest) -> Result<Option<Ticket>> {
     let names: Vec<String> = forest.keys().cloned().collect();
     let any = |rng: &mut StdRng| names[rng.random_range(0..names.len())].clone();
@@ -43,17 +47,19 @@ fn grow(db: &Database, rng: &mut StdRng, forest: &mut Forest) -> Result<Option<T
     match rng.random_range(0..20) {
         0..3 => {
             let Some(new) = NAMES.iter().find(|new| !forest.contains_key(**new)) else { return Ok(None) };
-            branch()?.branch(new)?;
+            let branch = branch()?;
             forest.insert((*new).to_owned(), forest[&name].clone());
+            branch.branch(new)?;
         }
         3..5 if name != "main" => {
-            db.drop_branch(&name)?;
             forest.remove(&name);
+            db.drop_branch(&name)?;
         }
         5 => {
             let other = any(rng);
-            branch()?.reset_branch(&other)?;
-            forest.insert(other, forest[&name].clone());
+            let branch = branch()?;
+            forest.insert(other.clone(), forest[&name].clone());
+            branch.reset_branch(&other)?;
         }
         6 if rng.random_bool(0.3) => _ = db.reap_branches()?,
         _ => {
@@ -228,6 +234,7 @@ fn inspect(wreck: &Wreck, states: &States<Forest>, mode: Durability, rng: &mut S
     assert!(index as u64 >= wreck.acknowledged, "commit {} was acknowledged, {index} is there", wreck.acknowledged);
     let report = db.check().expect("a check");
     assert!(report.is_clean(), "a report: {report:#?}");
+    go_back(&db, states, rng);
     for _ in 0..3 {
         if let Some(ticket) = grow(&db, rng, &mut found).expect("a commit after a crash") {
             ticket.wait().expect("it becomes durable");
@@ -240,6 +247,29 @@ fn inspect(wreck: &Wreck, states: &States<Forest>, mode: Durability, rng: &mut S
     disk.counts()
 }
 
+/// What is kept of the past is what was, or is known to be missing.
+fn go_back(db: &Database, states: &States<Forest>, rng: &mut StdRng) {
+    let past = db.past().expect("what is kept");
+    let Some((since, _)) = past.since else { return };
+    let newest = db.newest_txn();
+    for _ in 0..4 {
+        let txn = TxnId(rng.random_range(since.0..=newest.0));
+        match db.branch_as_of("then", AsOf::Transaction(txn)) {
+            Ok(then) => {
+                let then = contents(&then.read().expect("a snapshot"));
+                assert!(states.committed.iter().any(|state| state["main"] == then), "transaction {txn} never was");
+                GONE_BACK.fetch_add(1, Ordering::Relaxed);
+                db.drop_branch("then").expect("it is dropped");
+            }
+            Err(Error::PastMissing { .. } | Error::NotKept { .. }) => {}
+            Err(e) => panic!("transaction {txn}: {e:?}"),
+        }
+    }
+    db.reap_branches().expect("what was dropped is reaped");
+    let report = db.check().expect("a check");
+    assert!(report.is_clean(), "a report: {report:#?}");
+}
+
 #[test]
 fn a_crash_with_branches_loses_nothing_acknowledged() {
     if let Some(seed) = std::env::var("COLIBRI_SEED").ok().and_then(|seed| seed.parse().ok()) {
@@ -250,6 +280,7 @@ fn a_crash_with_branches_loses_nothing_acknowledged() {
     (0..60).for_each(|seed| counts += run(seed, 1..100));
     println!("{counts:?}");
     assert!(counts.wrecks > 300 && counts.deaths > 50, "the histories do not show what they are for: {counts:?}");
+    assert!(GONE_BACK.load(Ordering::Relaxed) > 20, "no wreck had a past");
 }
 
 #[test]

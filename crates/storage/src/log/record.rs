@@ -15,7 +15,7 @@ use std::ops::Bound;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::RECORD_HEADER_BYTES;
-use crate::page::{TxnId, get_u16, get_u32, put_u32, put_u64};
+use crate::page::{TxnId, get_u16, get_u32, get_u64, put_u32, put_u64};
 use crate::{Error, Result, TableKind};
 
 /// The longest record. A transaction that would need a longer one makes a steady point instead.
@@ -48,6 +48,19 @@ const DROP_BRANCH: u8 = 17;
 /// The branch, then the one whose state it gets.
 const RESET_BRANCH: u8 = 18;
 
+/// When the transaction was committed: key, microseconds since 1970. Stands before all operations of
+/// a record.
+const TIME: u8 = 19;
+const TIME_BYTES: usize = 11;
+
+/// The time of a record, if it has one, and its operations.
+pub(crate) fn split_time(operations: &[u8]) -> (Option<i64>, &[u8]) {
+    match operations.split_at_checked(TIME_BYTES) {
+        Some(([TIME, 8, 0, time @ ..], rest)) => (Some(get_u64(time, 0) as i64), rest),
+        _ => (None, operations),
+    }
+}
+
 /// An operation on branches, which are given by their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnBranches<'a> {
@@ -62,7 +75,7 @@ pub(crate) enum OnBranches<'a> {
 
 /// Whether the operations of a record make, drop or reset a branch. Then there is just one.
 pub(crate) fn is_of_forest(operations: &[u8]) -> bool {
-    operations.first().is_some_and(|kind| (MAKE_BRANCH..=RESET_BRANCH).contains(kind))
+    split_time(operations).1.first().is_some_and(|kind| (MAKE_BRANCH..=RESET_BRANCH).contains(kind))
 }
 
 /// A change to a table.
@@ -90,6 +103,8 @@ pub(crate) struct Builder {
     too_long: bool,
     /// It may be as long as others agree on.
     is_agreed: bool,
+    /// It begins with a time.
+    is_stamped: bool,
 }
 
 /// A place in a record to go back to.
@@ -108,6 +123,23 @@ impl Builder {
         self.table = 0;
         self.too_long = false;
         self.is_agreed = false;
+        self.is_stamped = false;
+    }
+
+    /// Begins a record that says when the transaction was committed, which is set later.
+    pub(crate) fn stamp(&mut self) {
+        self.part(TIME, Some(&[0; 8]), None);
+        self.is_stamped = true;
+    }
+
+    /// Whether the time of the commit has to be set.
+    pub(crate) fn is_stamped(&self) -> bool {
+        self.is_stamped
+    }
+
+    /// Sets the time of the commit.
+    pub(crate) fn set_time(&mut self, time: i64) {
+        put_u64(&mut self.bytes, RECORD_HEADER_BYTES + 3, time as u64);
     }
 
     /// Others agree on the record: it may be longer than one of the log.
@@ -251,7 +283,7 @@ pub(crate) struct Operations<'a> {
 impl<'a> Operations<'a> {
     /// The operations of what follows a record's header.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes, table: None }
+        Self { rest: split_time(bytes).1, table: None }
     }
 
     fn take(&mut self, length: usize) -> Option<&'a [u8]> {

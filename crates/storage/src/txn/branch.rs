@@ -8,14 +8,17 @@
 //! 2. Only a replay changes several branches, none of which it makes. So a page that carries the
 //!    transaction's number is reached by the branch that wrote it and by no other.
 
+use std::sync::Arc;
+
 use super::{OpenedTables, WriteTxn, put_tables};
 use crate::db::Core;
-use crate::forest::{BRANCH_NAME_BYTES_MAX, Branch, BranchId, Forest, Fork, MAIN_NAME, Stem};
+use crate::forest::{BRANCH_NAME_BYTES_MAX, Branch, BranchId, Forest, MAIN_NAME, Stem};
 use crate::log::difference;
 use crate::log::record::{OnBranches, Operation, Operations};
 use crate::options::Durability;
 use crate::page::{PageId, TxnId};
 use crate::pager::{Bounds, Pager};
+use crate::past::{self, Found, PastOf};
 use crate::reap;
 use crate::root::Tree;
 use crate::workspace::{Workspace, WorkspaceGuard};
@@ -131,19 +134,41 @@ impl WriteTxn {
         Ok(id == BranchId::MAIN || self.branch_of(id)?.is_some())
     }
 
-    /// Makes a branch of another one's state.
-    pub(crate) fn make_branch(&mut self, name: &str, origin: BranchId) -> Result<BranchId> {
+    /// Refuses a name that a new branch cannot have.
+    fn expect_free(&mut self, name: &str) -> Result<()> {
         let (bytes, bytes_max) = (name.len(), BRANCH_NAME_BYTES_MAX);
         if !(1..=bytes_max).contains(&bytes) {
             return Err(Error::BranchName { bytes, bytes_max });
         }
-        let id = BranchId(self.txn().0);
         let Parts { pager, bounds, forest, .. } = self.parts();
         if name == MAIN_NAME || forest.named(pager, bounds, name)?.is_some() {
             return Err(Error::BranchExists { name: name.to_owned() });
         }
+        Ok(())
+    }
+
+    /// Makes a branch of another one's state.
+    pub(crate) fn make_branch(&mut self, name: &str, origin: BranchId) -> Result<BranchId> {
+        self.expect_free(name)?;
         self.on_branches(OnBranches::Make(name, origin.0));
         let (fork, catalog) = self.fork_of(origin)?;
+        let id = self.make_branch_from(name, origin, (fork, catalog))?;
+        self.keep_as_made(id, fork)?;
+        Ok(id)
+    }
+
+    /// Keeps a branch as it is made or reset, if states are kept: the next point may come later.
+    fn keep_as_made(&mut self, id: BranchId, fork: TxnId) -> Result<()> {
+        if !self.core().past.is_on() {
+            return Ok(());
+        }
+        let txn = self.txn();
+        let Parts { pager, work, forest, .. } = self.parts();
+        forest.edit(pager, work).keep(id, txn, fork)
+    }
+
+    fn make_branch_from(&mut self, name: &str, origin: BranchId, (fork, catalog): (TxnId, Tree)) -> Result<BranchId> {
+        let id = BranchId(self.txn().0);
         let Parts { pager, work, forest, .. } = self.parts();
         let branch = Branch { dropped: false, fork, origin, catalog, name: name.to_owned() };
         let mut forest = forest.edit(pager, work);
@@ -163,17 +188,23 @@ impl WriteTxn {
         forest.unname(&branch.name)?;
         forest.put_branch(id, &Branch { dropped: true, name: String::new(), ..branch })?;
         forest.reap_later(Stem::Branch(id))?;
+        forest.forget_branch(id)?;
         self.reap_if_agreed()
     }
 
     /// Gives a branch the state of another one. What it had becomes a dropped branch.
     pub(crate) fn reset_branch(&mut self, id: BranchId, to: BranchId) -> Result<()> {
-        let reason = "a record resets a branch that is not there";
         if id == to {
             return Ok(());
         }
         self.on_branches(OnBranches::Reset(id.0, to.0));
         let (fork, catalog) = self.fork_of(to)?;
+        self.reset_branch_to(id, (fork, catalog))?;
+        self.keep_as_made(id, fork)
+    }
+
+    fn reset_branch_to(&mut self, id: BranchId, (fork, catalog): (TxnId, Tree)) -> Result<()> {
+        let reason = "a record resets a branch that is not there";
         let mut branch = match id {
             BranchId::MAIN => self.main_entry()?,
             _ => self.branch_of(id)?.ok_or(Error::CorruptedLog { reason })?,
@@ -213,25 +244,12 @@ impl WriteTxn {
             BranchId::MAIN => self.main_entry()?,
             _ => self.branch_of(id)?.ok_or(Error::CorruptedLog { reason })?,
         };
-        let new = self.txn();
-        let Parts { pager, work, forest, bounds } = self.parts();
-        if branch.fork > TxnId(0) {
-            let fork = forest.fork(pager, bounds, branch.fork)?;
-            if fork.is_some_and(|fork| fork.catalog == branch.catalog) {
-                return Ok((branch.fork, branch.catalog));
-            }
-        }
-        let mut forest = forest.edit(pager, work);
-        forest.put_fork(new, &Fork { fork: branch.fork, catalog: branch.catalog })?;
-        forest.move_above(Stem::Fork(new), TxnId(0), branch.fork)?;
-        forest.move_above(Stem::Branch(id), branch.fork, new)?;
-        let catalog = branch.catalog;
-        let kept = if id == BranchId::MAIN { Tree::default() } else { catalog };
-        forest.put_branch(id, &Branch { fork: new, catalog: kept, ..branch })?;
+        let Parts { pager, work, forest, .. } = self.parts();
+        let (fork, catalog) = forest.fork_of(pager, work, id, branch)?;
         if id == self.branch {
-            self.work_mut().set_fork(new);
+            self.work_mut().set_fork(fork);
         }
-        Ok((new, catalog))
+        Ok((fork, catalog))
     }
 
     /// Where others agree on commits, only those that they agree on can be made. So what was
@@ -245,6 +263,51 @@ impl WriteTxn {
             }
         }
         Ok(())
+    }
+
+    // ---- the past ----
+
+    /// What the file keeps of its past.
+    pub(crate) fn past(&self) -> Result<PastOf<'_>> {
+        PastOf::new(&self.core().pager, self.work().bounds(), &self.forest)
+    }
+
+    /// The branch of a name, the main one included.
+    pub(crate) fn branch_or_main(&self, name: &str) -> Result<Option<BranchId>> {
+        if name == MAIN_NAME { Ok(Some(BranchId::MAIN)) } else { self.branch_named(name) }
+    }
+
+    /// Makes a branch of what another one was.
+    pub(crate) fn make_branch_as_of(&mut self, name: &str, origin: BranchId, found: &Found) -> Result<BranchId> {
+        self.expect_free(name)?;
+        let fork = self.fork_of_past(found)?;
+        let id = self.make_branch_from(name, origin, fork)?;
+        self.switch(id)?;
+        self.replay_past(origin, found)?;
+        Ok(id)
+    }
+
+    /// Gives a branch what another one, or the branch itself, was.
+    pub(crate) fn reset_branch_as_of(&mut self, id: BranchId, origin: BranchId, found: &Found) -> Result<()> {
+        let fork = self.fork_of_past(found)?;
+        self.reset_branch_to(id, fork)?;
+        self.switch(id)?;
+        self.replay_past(origin, found)
+    }
+
+    /// The fork that a state of the past starts from. The transaction has no record: it is a steady
+    /// point.
+    fn fork_of_past(&mut self, found: &Found) -> Result<(TxnId, Tree)> {
+        self.work_mut().record.give_up();
+        let Parts { pager, forest, bounds, .. } = self.parts();
+        let missing = Error::Corrupted { page: forest.page(), reason: "a kept state is not in the forest" };
+        Ok((found.fork, forest.fork(pager, bounds, found.fork)?.ok_or(missing)?.catalog))
+    }
+
+    fn replay_past(&mut self, origin: BranchId, found: &Found) -> Result<()> {
+        let handle = Arc::clone(&self.handle);
+        let past = PastOf::new(&handle.core.pager, self.work().bounds(), &self.forest)?;
+        past::replay(&past, origin, found, &mut |table, operation| self.replay(table, operation))
     }
 
     // ---- replaying ----

@@ -34,6 +34,7 @@ impl Core {
     pub(crate) fn begin_record(&self, work: &mut Workspace) {
         work.record.clear();
         match self.durability {
+            Durability::Sync if self.past.stamps() => work.record.stamp(),
             Durability::Sync => {}
             Durability::Agreed => work.record.allow_long(),
             _ => work.record.give_up(),
@@ -53,6 +54,9 @@ impl Core {
     ) -> Result<Published> {
         let txn = work.txn();
         let before = self.shared.root();
+        if work.record.is_stamped() {
+            work.record.set_time(self.past.now());
+        }
         let mut way = match (replayed, self.durability) {
             (Some(position), _) => Way::Weak(position),
             (None, Durability::SyncNoLog) => Way::Steady,
@@ -108,6 +112,10 @@ impl Core {
         self.shared.publish(root, durable);
         if let (Some(agreement), false) = (&self.agreement, durable) {
             agreement.published(&self.shared, txn);
+        }
+        if matches!(way, Way::Steady) && self.past.is_on() && !work.is_keeping {
+            // The transaction has no record that would tell it. For lack of room, the past has a gap.
+            _ = self.keep_point(work, false);
         }
         Ok(Published { durable, over: self.is_over(&root, work.space.new_pages()) })
     }
