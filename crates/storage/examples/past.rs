@@ -42,9 +42,9 @@ fn run(rows: u64, commits: u64, seconds: Option<u64>) -> Result<()> {
         clock.fetch_add(SECOND / 1000, Ordering::SeqCst);
         let mut txn = db.write()?;
         txn.put(&table, &((random >> 20) % rows).to_be_bytes(), &[commit as u8; 100])?;
-        txn.commit_ticket()?;
+        let ticket = txn.commit_ticket()?;
         if commit % 1_000 == 0 {
-            db.ticket(TxnId(u64::MAX)).wait()?;
+            ticket.wait()?;
         }
         if commit % 5_000 == 0 {
             db.sync()?;
@@ -56,8 +56,8 @@ fn run(rows: u64, commits: u64, seconds: Option<u64>) -> Result<()> {
     let kept = seconds.map_or("nothing".to_owned(), |seconds| format!("{seconds} s"));
     println!(
         "kept {kept}: {} MB loaded, {} MB in use behind {commits} commits in {took:.1?}; {past:?}",
-        (loaded.pages - loaded.free_pages) * 4096 >> 20,
-        (stat.pages - stat.free_pages) * 4096 >> 20,
+        ((loaded.pages - loaded.free_pages) * 4096) >> 20,
+        ((stat.pages - stat.free_pages) * 4096) >> 20,
     );
     let Some((since, _)) = past.since else { return Ok(()) };
     let newest = db.newest_txn().0;

@@ -172,7 +172,7 @@ impl History {
             let mut as_of = vec![AsOf::Transaction(TxnId(txn))];
             // One time may be that of several transactions.
             if next > *time {
-                as_of.push(AsOf::Time(if txn % 2 == 0 { *time } else { (next - 1).min(self.clock.now()) }));
+                as_of.push(AsOf::Time(if txn.is_multiple_of(2) { *time } else { (next - 1).min(self.clock.now()) }));
             }
             for as_of in as_of {
                 let made = branch.branch_as_of("then", as_of);
