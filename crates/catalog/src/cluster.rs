@@ -27,7 +27,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use colibri_types::{Error, Result, SqlState};
+use colibri_storage::AsOf;
+use colibri_types::{Datum, Env, Error, Result, SqlState, Type, datetime, text_io};
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +73,29 @@ pub struct Template {
     pub name: CompactString,
     /// Whether the new database is a copy in a file of its own, and not a branch in the model's file.
     pub copies: bool,
+    /// The state of the model that it is made of; `None` for the newest.
+    pub as_of: Option<AsOf>,
+}
+
+/// Microseconds from 1970 to 2000, from which times of SQL count.
+const EPOCH_US: i64 = 946_684_800_000_000;
+
+/// A time in the storage's count, microseconds since 1970-01-01 in UTC, from a text of type
+/// `timestamptz`.
+///
+/// # Errors
+/// 22007 and 22008 for what is no time.
+pub fn storage_time(text: &str, env: &Env) -> Result<i64> {
+    Ok(datetime::parse_timestamptz(text, env)?.saturating_add(EPOCH_US))
+}
+
+/// A time in the storage's count as a text of type `timestamptz`, in UTC.
+#[must_use]
+pub fn storage_time_text(time_us: i64) -> String {
+    let mut text = String::new();
+    let time = Datum::Timestamp(time_us.saturating_sub(EPOCH_US));
+    text_io::write(Type::TimestampTz, &time, &Env::default(), &mut text);
+    text
 }
 
 /// The locale of a database.
@@ -112,16 +136,17 @@ pub trait Cluster: Send + Sync {
     ///
     /// # Errors
     /// 42P04 if there is one of that name, 42602 if the name cannot be one, 3D000 if there is no such
-    /// model, 55006 if transactions are prepared in it; of the disk.
+    /// model, 55006 if transactions are prepared in it, 55000, 72000 and 22023 as below; of the disk.
     fn create_database(&self, name: &str, how: NewDatabase) -> Result<()>;
 
-    /// Gives a database what another one in the same file has at this moment: its changes are thrown
-    /// away. With `force` sessions connected to it are ended first; waits as
+    /// Gives a database what another one in the same file has at this moment, or has had: its changes are
+    /// thrown away. With `force` sessions connected to it are ended first; waits as
     /// [`Cluster::drop_database`] does.
     ///
     /// # Errors
-    /// 3D000 if there is none, 55000 if they are not in one file, 55006, 57014 as below; of the disk.
-    fn reset_database(&self, name: &str, to: &str, force: bool, cancel: &AtomicBool) -> Result<()>;
+    /// 3D000 if there is none, 55000 if they are not in one file or no states are kept, 72000 if a state
+    /// is not kept, 22023 if it is still to come, 55006, 57014 as below; of the disk.
+    fn reset_database(&self, name: &str, to: &Template, force: bool, cancel: &AtomicBool) -> Result<()>;
 
     /// Drops a database; with `force` sessions connected to it are ended first. Sessions that are
     /// about to end are waited for, up to a few seconds, until `cancel` is set.

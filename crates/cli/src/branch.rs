@@ -4,7 +4,9 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use colibri::{BranchStat, Database};
+use colibri::{AsOf, BranchStat, Database, TxnId};
+use colibri_sql::Env;
+use colibri_sql::cluster::storage_time;
 use serde_json::json;
 
 use crate::columns;
@@ -31,12 +33,23 @@ pub(crate) struct BranchArgs {
     /// Throw away what the branch has, and start it anew
     #[arg(long, requires = "name", conflicts_with = "drop")]
     reset: bool,
+    /// As the branch was at this time (UTC, unless it says otherwise), if states of the past are kept
+    #[arg(long, value_name = "TIME", requires = "name", conflicts_with = "drop", value_parser = time)]
+    as_of: Option<i64>,
+    /// As the branch was when this transaction had committed
+    #[arg(long, value_name = "N", requires = "name", conflicts_with_all = ["drop", "as_of"])]
+    as_of_transaction: Option<u64>,
     /// Drop the branch and give its pages back
     #[arg(long, requires = "name", conflicts_with = "from")]
     drop: bool,
     /// Print one JSON object
     #[arg(long, conflicts_with_all = ["name"])]
     json: bool,
+}
+
+/// A time, in microseconds since 1970-01-01 in UTC.
+fn time(text: &str) -> std::result::Result<i64, String> {
+    storage_time(text, &Env::default()).map_err(|error| error.to_string())
 }
 
 pub(crate) fn run(args: &BranchArgs) -> Result<()> {
@@ -50,11 +63,18 @@ pub(crate) fn run(args: &BranchArgs) -> Result<()> {
         if args.drop {
             db.drop_branch(name)?;
             db.reap_branches()?;
-        } else if args.reset {
-            db.open_branch(&args.from)?.reset_branch(name)?;
-            db.reap_branches()?;
         } else {
-            db.open_branch(&args.from)?.branch(name)?;
+            let from = db.open_branch(&args.from)?;
+            let as_of = args.as_of.map(AsOf::Time).or(args.as_of_transaction.map(|txn| AsOf::Transaction(TxnId(txn))));
+            match (args.reset, as_of) {
+                (true, None) => from.reset_branch(name)?,
+                (true, Some(as_of)) => from.reset_branch_as_of(name, as_of)?,
+                (false, None) => drop(from.branch(name)?),
+                (false, Some(as_of)) => drop(from.branch_as_of(name, as_of)?),
+            }
+            if args.reset {
+                db.reap_branches()?;
+            }
         }
         // Where commits do not go to the log, they are on disk after this.
         db.sync()?;

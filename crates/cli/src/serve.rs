@@ -90,6 +90,13 @@ pub(crate) struct ServeArgs {
     /// branch of it, and drop it when its last connection ends: for tests
     #[arg(long, value_name = "TEMPLATE", conflicts_with = "cluster")]
     ephemeral: Option<String>,
+    /// Keep what databases were for so long, such as 1h, so that CREATE DATABASE … TEMPLATE … AS OF …
+    /// can go back [default: nothing is kept]
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "cluster")]
+    retention: Option<Duration>,
+    /// The bytes that this may take in each file, such as 10GB: the oldest states go before their time
+    #[arg(long, value_name = "BYTES", value_parser = bytes, requires = "retention")]
+    retention_size: Option<u64>,
     /// Be a node of the cluster of this name in this etcd: its servers have copies of all databases
     #[arg(long, value_name = "etcd://HOST:PORT,…/NAME")]
     cluster: Option<String>,
@@ -134,6 +141,22 @@ pub(crate) fn duration(text: &str) -> std::result::Result<Duration, String> {
         _ => return Err(bad()),
     };
     number.checked_mul(unit_ms).map(Duration::from_millis).ok_or_else(bad)
+}
+
+/// A number of bytes with a unit.
+fn bytes(text: &str) -> std::result::Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let bad = || format!("{text:?} is no size: give a number with a unit (B, kB, MB, GB, TB), such as 10GB");
+    let number: u64 = text[..digits].parse().map_err(|_| bad())?;
+    let unit = match &text[digits..] {
+        "B" => 1,
+        "kB" => 1 << 10,
+        "MB" => 1 << 20,
+        "GB" => 1 << 30,
+        "TB" => 1 << 40,
+        _ => return Err(bad()),
+    };
+    number.checked_mul(unit).ok_or_else(bad)
 }
 
 /// How long a lease lives. A shorter one ends with each pause of the network or of etcd; with a longer
@@ -187,6 +210,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<()> {
     options.grace = args.grace;
     options.database_keep = args.database_keep;
     options.ephemeral = args.ephemeral;
+    options.retention = args.retention.map(|age| (age, args.retention_size));
     let (node, advertise, base, lease) = (args.node, args.advertise, args.base, args.lease);
     options.cluster = args.cluster.map(|address| ClusterOptions { address, node, advertise, base, lease });
     options.forward_writes = args.forward_writes;
@@ -206,6 +230,15 @@ mod tests {
         assert_eq!(duration("5m").unwrap(), Duration::from_secs(300));
         for wrong in ["", "5", "m", "-5m", "5y", "1.5h", "99999999999999999999s"] {
             assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(bytes("64kB").unwrap(), 64 << 10);
+        assert_eq!(bytes("10GB").unwrap(), 10 << 30);
+        for wrong in ["", "5", "MB", "-5MB", "5mb", "1.5GB", "99999999999TB"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
         }
     }
 

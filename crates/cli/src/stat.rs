@@ -4,7 +4,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use colibri::{BranchStat, DatabaseStat, TableKind, TableStat};
+use colibri::{BranchStat, DatabaseStat, PastInfo, TableKind, TableStat};
+use colibri_sql::cluster::storage_time_text;
 use serde_json::json;
 
 use crate::branch;
@@ -31,16 +32,17 @@ pub(crate) fn run(args: &StatArgs) -> Result<()> {
     let db = open_to_read(&args.dir)?;
     let stat = db.stat().map_err(Failure::engine(&args.dir))?;
     let branches = branch::stats_of(&db).map_err(Failure::engine(&args.dir))?;
+    let past = db.past().map_err(Failure::engine(&args.dir))?;
     let mut out = io::stdout().lock();
     if args.json {
-        writeln!(out, "{}", as_json(args, &stat, &branches))?;
+        writeln!(out, "{}", as_json(args, &stat, &branches, &past))?;
     } else {
-        print(args, &stat, &branches, &mut out)?;
+        print(args, &stat, &branches, &past, &mut out)?;
     }
     Ok(())
 }
 
-fn as_json(args: &StatArgs, stat: &DatabaseStat, branches: &[BranchStat]) -> serde_json::Value {
+fn as_json(args: &StatArgs, stat: &DatabaseStat, branches: &[BranchStat], past: &PastInfo) -> serde_json::Value {
     let table = |(name, table): &(String, TableStat)| {
         json!({
             "name": name,
@@ -66,10 +68,23 @@ fn as_json(args: &StatArgs, stat: &DatabaseStat, branches: &[BranchStat]) -> ser
         "readers": stat.readers,
         "tables": stat.tables.iter().map(table).collect::<Vec<_>>(),
         "branches": branches.iter().map(branch::as_json).collect::<Vec<_>>(),
+        "past": past.since.map(|(txn, time)| json!({
+            "since_txn": txn.0,
+            "since_time": storage_time_text(time),
+            "states": past.points,
+            "state_bytes": past.state_bytes,
+            "history_bytes": past.history_bytes,
+        })),
     })
 }
 
-fn print(args: &StatArgs, stat: &DatabaseStat, branches: &[BranchStat], out: &mut impl Write) -> io::Result<()> {
+fn print(
+    args: &StatArgs,
+    stat: &DatabaseStat,
+    branches: &[BranchStat],
+    past: &PastInfo,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let facts = [
         ("directory", args.dir.display().to_string()),
         ("format", format!("version {}, pages of {} bytes", stat.format_version, grouped(stat.page_size.into()))),
@@ -80,6 +95,11 @@ fn print(args: &StatArgs, stat: &DatabaseStat, branches: &[BranchStat], out: &mu
     ];
     for (name, fact) in facts {
         writeln!(out, "{name:<12} {fact}")?;
+    }
+    if let Some((txn, time)) = past.since {
+        let (states, history) = (grouped(past.state_bytes), grouped(past.history_bytes));
+        let since = format!("kept from transaction {txn}, {}, on", storage_time_text(time));
+        writeln!(out, "{:<12} {since}: {} states, {states} bytes; records, {history} bytes", "past", past.points)?;
     }
     if stat.tables.is_empty() {
         writeln!(out, "tables       none")?;

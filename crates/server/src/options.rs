@@ -68,6 +68,10 @@ pub struct Options {
     /// The database after whose model one is made that a client asks for and that is not there. It
     /// goes with its last connection. None unless it is given, and none in a cluster.
     pub ephemeral: Option<String>,
+    /// For how long states of the past are kept, so that databases can be made of them
+    /// (`CREATE DATABASE … TEMPLATE … AS OF …`), and how many bytes they may take in each file. None
+    /// unless it is given, and none in a cluster.
+    pub retention: Option<(Duration, Option<u64>)>,
 }
 
 impl Options {
@@ -99,6 +103,7 @@ impl Options {
             cluster: None,
             forward_writes: false,
             ephemeral: None,
+            retention: None,
         }
     }
 }

@@ -131,6 +131,13 @@ impl Server {
         let registry = Arc::new(Registry::new(clock));
         let storage = colibri_storage::Options::new()
             .readers_max((options.connections_max as u32).saturating_mul(2).clamp(1_024, 1 << 20));
+        let storage = match options.retention.filter(|_| options.cluster.is_none()) {
+            Some((age, bytes_max)) => {
+                let retention = colibri_storage::Retention::new(age);
+                storage.retention(bytes_max.map_or(retention, |bytes| retention.bytes_max(bytes)))
+            }
+            None => storage,
+        };
         let user = machine::user_name();
         let superusers: Vec<&str> = user.iter().map(String::as_str).collect();
         // What can be wrong comes first: a server that cannot start makes nothing.

@@ -1,9 +1,9 @@
 //! Databases.
 //!
 //! ```text
-//! CREATE DATABASE name [WITH] option [=] value …
+//! CREATE DATABASE name [WITH] option [=] value … [AS OF {'time' | TRANSACTION number}]
 //! ALTER DATABASE name {RENAME TO name | OWNER TO role | {SET|RESET} … | [WITH] option [=] value …}
-//! ALTER DATABASE name RESET TO name [[WITH] (FORCE)]
+//! ALTER DATABASE name RESET TO name [AS OF {'time' | TRANSACTION number}] [[WITH] (FORCE)]
 //! DROP DATABASE [IF EXISTS] name [[WITH] (FORCE)]
 //! ```
 
@@ -12,7 +12,7 @@ use colibri_types::{Error, Result, SqlState};
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
 use crate::token::Kind;
-use crate::tree::{Admin, DatabaseOption, Object, ObjectKind, SettingsOf};
+use crate::tree::{Admin, AsOf, DatabaseOption, Object, ObjectKind, SettingsOf};
 
 /// Options that are a word or a string.
 const OTHERS: [&str; 11] = [
@@ -56,7 +56,8 @@ impl Parser<'_> {
         }
         if self.eat_all(&[K::Reset, K::To]) {
             let to = self.folded()?;
-            return Ok(Admin::ResetDatabase { name, to, force: self.with_force()? });
+            let as_of = self.as_of()?;
+            return Ok(Admin::ResetDatabase { name, to, as_of, force: self.with_force()? });
         }
         if self.are_next(&[K::Set, K::Tablespace]) {
             let token = self.next();
@@ -71,7 +72,13 @@ impl Parser<'_> {
         loop {
             let token = self.peek();
             match self.database_option()? {
-                Some((_, DatabaseOption::Owner(_) | DatabaseOption::Oid | DatabaseOption::Other(..))) => {
+                Some((
+                    _,
+                    DatabaseOption::Owner(_)
+                    | DatabaseOption::Oid
+                    | DatabaseOption::AsOf(_)
+                    | DatabaseOption::Other(..),
+                )) => {
                     return Err(self.wrong_at(token));
                 }
                 Some((_, option)) => options.push(option),
@@ -97,8 +104,23 @@ impl Parser<'_> {
         Ok(force)
     }
 
+    /// `AS OF …`, if that comes next.
+    fn as_of(&mut self) -> Result<Option<AsOf>> {
+        if !self.eat_all(&[K::As, K::Of]) {
+            return Ok(None);
+        }
+        if self.eat(K::Transaction) {
+            return Ok(Some(AsOf::Transaction(self.unsigned()?)));
+        }
+        self.eat(K::Timestamp);
+        Ok(Some(AsOf::Time(self.string()?)))
+    }
+
     /// An option, with the word for it, if one comes next.
     fn database_option(&mut self) -> Result<Option<(&'static str, DatabaseOption)>> {
+        if let Some(as_of) = self.as_of()? {
+            return Ok(Some(("AS OF", DatabaseOption::AsOf(as_of))));
+        }
         let token = self.peek();
         if !matches!(token.kind, Kind::Name | Kind::Key(_)) {
             return Ok(None);

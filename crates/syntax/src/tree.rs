@@ -41,7 +41,7 @@ mod text_search;
 mod user_types;
 
 pub use admin::{
-    Admin, DatabaseOption, Granting, Object, ObjectKind, On, PartitionChange, Reindex, RoleName, RoleOption,
+    Admin, AsOf, DatabaseOption, Granting, Object, ObjectKind, On, PartitionChange, Reindex, RoleName, RoleOption,
     SettingChange, SettingsOf, TableLock, Upkeep, UpkeepTable,
 };
 pub use collations::{CollationOption, Collations};

@@ -2,6 +2,7 @@
 //!
 //! `CREATE DATABASE b TEMPLATE a` makes a branch of `a` as it was committed last, in `a`'s file,
 //! while sessions go on in `a`. The record of `b` says which directory and which branch it is.
+//! `AS OF` makes it of a state of `a`'s past, if the server keeps such states (`Options::retention`).
 //! `STRATEGY = file_copy` copies the pages to a file of its own instead.
 //!
 //! A directory stays as long as databases are in it: if `a` is dropped first, its tables go, and the
@@ -16,9 +17,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use colibri_sql::cluster::{DatabaseLocale, NewDatabase, Template};
+use colibri_sql::cluster::{DatabaseLocale, NewDatabase, Template, storage_time_text};
 use colibri_sql::{CompactString, Error, InSql as _, Result, SqlState};
-use colibri_storage::Database;
+use colibri_storage::{AsOf, Database, Error as Storage};
 use colibri_txn::{LocalStore, Store as _};
 
 use super::files::FileUse;
@@ -66,6 +67,48 @@ fn expect_none_prepared(name: &str, database: &Database) -> Result<()> {
     Err(Error::new(IN_USE, message).detail(detail))
 }
 
+/// Gives a branch a state of the past of another one.
+fn reset_as_of(model: &Database, branch: &str, as_of: AsOf, name: &str) -> Result<()> {
+    // A prepared transaction of that time would come back to life.
+    let then = format!("{branch}-then");
+    let looked = model.branch_as_of(&then, as_of).map_err(|error| not_kept(error, model))?;
+    let free = expect_none_prepared(name, &looked);
+    drop(looked);
+    let done = free.and_then(|()| model.open_branch(&then).and_then(|then| then.reset_branch(branch)).in_sql());
+    done.and(model.drop_branch(&then).in_sql())
+}
+
+/// What the user is told of a state of the past that cannot be had.
+fn not_kept(error: Storage, database: &Database) -> Error {
+    const SNAPSHOT_TOO_OLD: SqlState = SqlState("72000");
+    let message = match &error {
+        Storage::NotKept { since: None } => "no states of the past are kept".to_owned(),
+        Storage::NotKept { .. } => "the state that was asked for is not kept".to_owned(),
+        Storage::PastMissing { .. } => "the state that was asked for was not kept".to_owned(),
+        Storage::StillToCome { .. } => "the state that was asked for is still to come".to_owned(),
+        _ => return colibri_sql::in_sql(error),
+    };
+    let detail = error.to_string();
+    match error {
+        Storage::NotKept { since: None } => Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, message)
+            .hint("Start the server with a retention, such as --retention 1h; states are kept from then on."),
+        Storage::StillToCome { .. } => Error::new(SqlState::BAD_PARAMETER, message).detail(detail),
+        _ => {
+            let since = match error {
+                Storage::NotKept { since } => since,
+                _ => database.past().ok().and_then(|past| past.since),
+            };
+            let error = Error::new(SNAPSHOT_TOO_OLD, message).detail(detail);
+            match since {
+                Some((txn, time)) => {
+                    error.hint(format!("States are kept from transaction {txn}, {}, on.", storage_time_text(time)))
+                }
+                None => error,
+            }
+        }
+    }
+}
+
 impl Directory {
     fn place(&self, name: &str) -> Result<Place> {
         let databases = self.databases.read();
@@ -91,7 +134,14 @@ impl Directory {
 
     fn use_file(&self, directory: &str) -> Result<FileUse> {
         let path = path_in(&self.dir, directory);
-        self.files.open(directory, &path, &self.options, |database| self.drop_unnamed(directory, database))
+        self.files.open(directory, &path, &self.options, |database| {
+            self.drop_unnamed(directory, database)?;
+            // What an earlier start kept, and nobody wants any more.
+            match database.retention() {
+                None => database.forget_past().in_sql(),
+                Some(_) => Ok(()),
+            }
+        })
     }
 
     /// Drops the branches of a file that a crash has left without a record.
@@ -182,7 +232,14 @@ impl Directory {
                 return Err(no_such_database(&template.name));
             }
             let branch = self.branch_name(databases.next_oid())?;
-            drop(model.branch(&branch).in_sql()?);
+            match template.as_of {
+                None => drop(model.branch(&branch).in_sql()?),
+                Some(as_of) => {
+                    let then = model.branch_as_of(&branch, as_of).map_err(|error| not_kept(error, model))?;
+                    made = Some(branch.clone());
+                    expect_none_prepared(&template.name, &then)?;
+                }
+            }
             made = Some(branch.clone());
             databases.add_in(name, how.clone(), &expected.directory, Some(branch)).is_ephemeral = is_ephemeral;
             Ok(())
@@ -216,11 +273,12 @@ impl Directory {
         done
     }
 
-    /// Gives a database what another one in its file has now.
-    pub(super) fn reset_to(&self, name: &str, to: &str, force: bool, cancel: &AtomicBool) -> Result<()> {
+    /// Gives a database what another one in its file, or itself, has now or has had.
+    pub(super) fn reset_to(&self, name: &str, to: &Template, force: bool, cancel: &AtomicBool) -> Result<()> {
         self.refuse_in_cluster()?;
+        let (to, as_of) = (&*to.name, to.as_of);
         let (place, model) = (self.place(name)?, self.place(to)?);
-        if place.directory != model.directory || place == model {
+        if place.directory != model.directory || place == model && as_of.is_none() {
             let message = format!("databases \"{name}\" and \"{to}\" are not branches of each other");
             let hint = format!("A database that was made by CREATE DATABASE ... TEMPLATE \"{to}\" can be reset to it.");
             return Err(Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, message).hint(hint));
@@ -235,7 +293,11 @@ impl Directory {
             }
             let (file, database) = self.use_database(to)?;
             expect_none_prepared(to, &database)?;
-            database.reset_branch(place.branch.as_deref().unwrap_or("main")).in_sql()?;
+            let branch = place.branch.as_deref().unwrap_or("main");
+            match as_of {
+                None => database.reset_branch(branch).in_sql()?,
+                Some(as_of) => reset_as_of(&database, branch, as_of, to)?,
+            }
             drop(database);
             file.end()
         };

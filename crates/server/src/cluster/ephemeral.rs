@@ -53,7 +53,7 @@ impl Directory {
         let owner = self.roles().named(user).filter(|role| role.login).map(|role| role.oid);
         let (directory, lasts) = (Arc::clone(self), self.has_database(name) && !self.is_ephemeral(name));
         let Some(owner) = owner.filter(|_| !lasts) else { return Ok(Asked { directory, held: None }) };
-        let template = Template { name: template.into(), copies: false };
+        let template = Template { name: template.into(), copies: false, as_of: None };
         let name = CompactString::new(name);
         let holding = colibri_runtime::spawn_blocking(move || {
             let held = directory.hold(&name, owner, &template)?;

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use colibri_sql::cluster::{Cluster, DatabaseInfo, KeptSettings, NewDatabase, Roles, SessionInfo};
+use colibri_sql::cluster::{Cluster, DatabaseInfo, KeptSettings, NewDatabase, Roles, SessionInfo, Template};
 use colibri_sql::{CompactString, DirectoryLock, Error, MemoryTotal, Result, SqlState};
 use colibri_storage::Options;
 use parking_lot::{Mutex, RwLock};
@@ -539,7 +539,7 @@ impl Cluster for Directory {
         })
     }
 
-    fn reset_database(&self, name: &str, to: &str, force: bool, cancel: &AtomicBool) -> Result<()> {
+    fn reset_database(&self, name: &str, to: &Template, force: bool, cancel: &AtomicBool) -> Result<()> {
         self.reset_to(name, to, force, cancel)
     }
 

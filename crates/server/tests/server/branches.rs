@@ -177,6 +177,66 @@ fn a_branch_goes_back_to_what_its_model_is() {
 }
 
 #[test]
+fn a_database_is_made_of_what_its_model_was() {
+    let (dir, mut server) = server(&[("retention_s", "3600")]);
+    let mut root = server.connect();
+    root.run("CREATE DATABASE a");
+    let mut a = connect(&server, "a");
+    a.run("CREATE TABLE t (id serial PRIMARY KEY, x text)");
+    a.run("INSERT INTO t (x) SELECT 'row ' || n FROM generate_series(1, 1000) n");
+    let transaction = a.value("SELECT txid_current()");
+    std::thread::sleep(Duration::from_millis(20));
+    let time = a.value("SELECT clock_timestamp()");
+    std::thread::sleep(Duration::from_millis(20));
+    a.run("DELETE FROM t WHERE id <= 500");
+    a.run("CREATE TABLE u (a int)");
+    let later = a.value("SELECT txid_current()");
+    a.run("DROP TABLE t");
+    root.run(&format!("CREATE DATABASE b TEMPLATE a AS OF TRANSACTION {transaction}"));
+    root.run(&format!("CREATE DATABASE c TEMPLATE a AS OF '{time}'"));
+    root.run(&format!("CREATE DATABASE d TEMPLATE a AS OF TRANSACTION {later}"));
+    let count = |database: &str| connect(&server, database).value("SELECT count(*) FROM t");
+    assert_eq!((count("b"), count("c"), count("d")), ("1000".into(), "1000".into(), "500".into()));
+    let mut b = connect(&server, "b");
+    // Sequences are as they were, and it goes its own way.
+    assert_eq!(b.value("INSERT INTO t (x) VALUES ('mine') RETURNING id"), "1001");
+    assert_eq!(code(&mut b, "SELECT * FROM u"), "42P01");
+    assert_eq!(connect(&server, "d").value("SELECT count(*) FROM u"), "0");
+    // Back and forth, of itself and of another.
+    drop((a, b));
+    until("sessions have ended", || {
+        root.query(&format!("ALTER DATABASE a RESET TO a AS OF TRANSACTION {later}")).is_ok()
+    });
+    assert_eq!(count("a"), "500");
+    root.run(&format!("ALTER DATABASE b RESET TO a AS OF '{time}' (FORCE)"));
+    assert_eq!(count("b"), "1000");
+
+    assert_eq!(code(&mut root, "CREATE DATABASE e TEMPLATE a AS OF TRANSACTION 1000000000"), "22023");
+    assert_eq!(code(&mut root, "CREATE DATABASE e TEMPLATE a AS OF 'tomorrow'"), "22023");
+    assert_eq!(code(&mut root, "CREATE DATABASE e TEMPLATE a AS OF 'no time'"), "22007");
+    let error = root.query("CREATE DATABASE e TEMPLATE a AS OF '2000-01-01'").unwrap_err();
+    assert_eq!((error.code(), error.message()), ("72000", "the state that was asked for is not kept"));
+    assert_eq!(code(&mut root, "CREATE DATABASE e TEMPLATE a STRATEGY file_copy AS OF 'now'"), "0A000");
+    assert_eq!(code(&mut root, "CREATE DATABASE e AS OF 'now'"), "42601");
+    assert_eq!(code(&mut root, "CREATE DATABASE e TEMPLATE nosuch AS OF 'now'"), "3D000");
+    assert_eq!(root.value("SELECT count(*) FROM pg_database WHERE datname = 'e'"), "0");
+
+    // Behind a kill it is all there; a server that keeps nothing gives it up.
+    drop(root);
+    server.signal("KILL");
+    server.wait();
+    let server = Server::start(dir.path(), &[("retention_s", "3600"), ("retention_bytes", "1000000000")]);
+    let mut root = server.connect();
+    root.run(&format!("CREATE DATABASE e TEMPLATE a AS OF TRANSACTION {transaction}"));
+    assert_eq!(connect(&server, "e").value("SELECT count(*) FROM t"), "1000");
+    drop((root, server));
+    let server = Server::start(dir.path(), &[]);
+    let mut root = server.connect();
+    let error = root.query(&format!("CREATE DATABASE f TEMPLATE a AS OF TRANSACTION {transaction}")).unwrap_err();
+    assert_eq!((error.code(), error.message()), ("55000", "no states of the past are kept"));
+}
+
+#[test]
 fn a_copy_has_a_file_of_its_own() {
     let (dir, server) = server(&[("keep_ms", "0")]);
     let mut root = server.connect();

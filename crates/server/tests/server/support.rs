@@ -44,6 +44,10 @@ pub(crate) fn be_the_server() {
             "idle_exit_ms" => options.idle_exit = Some(ms()),
             "grace_ms" => options.grace = ms(),
             "ephemeral" => options.ephemeral = Some(value.to_owned()),
+            "retention_s" => options.retention = Some((Duration::from_secs(value.parse().unwrap()), None)),
+            "retention_bytes" => {
+                options.retention = options.retention.map(|(age, _)| (age, Some(value.parse().unwrap())));
+            }
             "prepared" => options.prepared_max = value.parse().unwrap(),
             "message_bytes" => options.message_bytes_max = value.parse().unwrap(),
             other => panic!("no option {other}"),

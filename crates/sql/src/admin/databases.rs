@@ -1,8 +1,8 @@
 //! What a database may be told to be: one encoding and one place are all there are.
 
-use colibri_catalog::cluster::{DatabaseInfo, DatabaseLocale, Template};
-use colibri_syntax::tree::{DatabaseOption, RoleName};
-use colibri_types::{CompactString, Error, Result, SqlState, collation};
+use colibri_catalog::cluster::{DatabaseInfo, DatabaseLocale, Template, storage_time};
+use colibri_syntax::tree::{AsOf, DatabaseOption, RoleName};
+use colibri_types::{CompactString, Env, Error, Result, SqlState, collation};
 
 /// What options say together.
 #[derive(Default)]
@@ -19,6 +19,8 @@ pub(super) struct Wanted<'o> {
     template: Option<&'o str>,
     /// Whether it is to be a copy of its model, in a file of its own.
     copies: bool,
+    /// The state of its model.
+    as_of: Option<colibri_storage::AsOf>,
 }
 
 /// PostgreSQL's models of new databases. Here they are empty, and not databases.
@@ -27,7 +29,7 @@ const EMPTY: [&str; 2] = ["template0", "template1"];
 impl<'o> Wanted<'o> {
     /// # Errors
     /// 0A000 and others for what no database can be.
-    pub(super) fn of(options: &'o [DatabaseOption]) -> Result<Self> {
+    pub(super) fn of(options: &'o [DatabaseOption], env: &Env) -> Result<Self> {
         let mut wanted = Self::default();
         for option in options {
             match option {
@@ -38,6 +40,7 @@ impl<'o> Wanted<'o> {
                 DatabaseOption::Oid => {
                     return Err(Error::unsupported("a database with a number of one's choice"));
                 }
+                DatabaseOption::AsOf(as_of) => wanted.as_of = Some(state_of(as_of, env)?),
                 DatabaseOption::Other("TEMPLATE", value) => {
                     wanted.template = Some(&**value).filter(|name| *name != "default");
                 }
@@ -50,6 +53,12 @@ impl<'o> Wanted<'o> {
         }
         wanted.template = wanted.template.filter(|name| !EMPTY.contains(name));
         wanted.locale = locale_of(options)?;
+        if wanted.as_of.is_some() && wanted.template.is_none() {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "AS OF needs a TEMPLATE that has had a past"));
+        }
+        if wanted.as_of.is_some() && wanted.copies {
+            return Err(Error::unsupported("STRATEGY file_copy of a database as it was"));
+        }
         Ok(wanted)
     }
 
@@ -78,8 +87,19 @@ impl<'o> Wanted<'o> {
             return Err(Error::new(SqlState::BAD_PARAMETER, message).hint(hint));
         }
         self.locale.clone_from(&found.locale);
-        Ok(Some((found, Template { name: name.into(), copies: self.copies })))
+        Ok(Some((found, Template { name: name.into(), copies: self.copies, as_of: self.as_of })))
     }
+}
+
+/// The state of the storage that AS OF names.
+///
+/// # Errors
+/// 22007 and 22008 for what is no time.
+pub(super) fn state_of(as_of: &AsOf, env: &Env) -> Result<colibri_storage::AsOf> {
+    Ok(match as_of {
+        AsOf::Transaction(number) => colibri_storage::AsOf::Transaction(colibri_storage::TxnId(*number)),
+        AsOf::Time(text) => colibri_storage::AsOf::Time(storage_time(text, env)?),
+    })
 }
 
 /// Options that say which locale.

@@ -124,7 +124,7 @@ impl Session {
             Admin::CreateDatabase { name, options } => self.create_database(name, options),
             Admin::DropDatabase { name, if_exists, force } => self.drop_database(name, *if_exists, *force),
             Admin::RenameDatabase { name, to } => self.rename_database(name, to),
-            Admin::ResetDatabase { name, to, force } => self.reset_database(name, to, *force),
+            Admin::ResetDatabase { name, to, as_of, force } => self.reset_database(name, to, as_of.as_ref(), *force),
             Admin::AlterDatabase { name, options } => self.alter_database(name, options),
             Admin::Settings { of, change } => self.change_settings(of, change),
             Admin::Grant { granting, on, to } => self.grant(granting, on, to),

@@ -1,7 +1,7 @@
 //! Roles and databases, which belong to the cluster.
 
-use colibri_catalog::cluster::{Authority, DATABASE_OWNER_ROLE, DatabaseInfo, NewDatabase, Role, Roles};
-use colibri_syntax::tree::{DatabaseOption, RoleName, RoleOption};
+use colibri_catalog::cluster::{Authority, DATABASE_OWNER_ROLE, DatabaseInfo, NewDatabase, Role, Roles, Template};
+use colibri_syntax::tree::{AsOf, DatabaseOption, RoleName, RoleOption};
 use colibri_types::{Error, Result, SqlState};
 
 use super::{databases, may_become};
@@ -341,7 +341,7 @@ impl Session {
     // ---- databases ----
 
     pub(super) fn create_database(&mut self, name: &str, options: &[DatabaseOption]) -> Result<()> {
-        let mut wanted = databases::Wanted::of(options)?;
+        let mut wanted = databases::Wanted::of(options, self.env())?;
         let cluster = self.server("CREATE DATABASE")?;
         let (authority, roles) = (self.authority(), cluster.roles());
         if !(authority.is_superuser() || roles.get(authority.role).is_some_and(|role| role.createdb)) {
@@ -367,7 +367,8 @@ impl Session {
 
     /// Throws the changes of a database away. What it gets is another one's, so its owner has to be
     /// allowed to copy that.
-    pub(super) fn reset_database(&mut self, name: &str, to: &str, force: bool) -> Result<()> {
+    pub(super) fn reset_database(&mut self, name: &str, to: &str, as_of: Option<&AsOf>, force: bool) -> Result<()> {
+        let as_of = as_of.map(|as_of| databases::state_of(as_of, self.env())).transpose()?;
         let cluster = self.server("ALTER DATABASE")?;
         self.own_database(name)?;
         let all = cluster.databases();
@@ -378,7 +379,8 @@ impl Session {
         if name == self.engine().name() {
             return Err(Error::new(SqlState("55006"), "cannot reset the currently open database"));
         }
-        cluster.reset_database(name, to, force, &self.cancel_flag())
+        let to = Template { name: to.into(), copies: false, as_of };
+        cluster.reset_database(name, &to, force, &self.cancel_flag())
     }
 
     pub(super) fn own_database(&self, name: &str) -> Result<DatabaseInfo> {
@@ -417,7 +419,7 @@ impl Session {
     }
 
     pub(super) fn alter_database(&mut self, name: &str, options: &[DatabaseOption]) -> Result<()> {
-        let databases::Wanted { limit, allow, is_template, .. } = databases::Wanted::of(options)?;
+        let databases::Wanted { limit, allow, is_template, .. } = databases::Wanted::of(options, self.env())?;
         let cluster = self.server("ALTER DATABASE")?;
         self.own_database(name)?;
         cluster.change_database(name, &mut |database| {

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use colibri_sql::cluster::{
-    Cluster, DatabaseInfo, KeptSettings, NewDatabase, RoleId, Roles, SessionInfo, SessionState,
+    Cluster, DatabaseInfo, KeptSettings, NewDatabase, RoleId, Roles, SessionInfo, SessionState, Template,
 };
 use colibri_sql::{Error, Result, SqlState};
 
@@ -76,7 +76,7 @@ impl Cluster for InMemory {
         Ok(())
     }
 
-    fn reset_database(&self, _: &str, _: &str, _: bool, _: &AtomicBool) -> Result<()> {
+    fn reset_database(&self, _: &str, _: &Template, _: bool, _: &AtomicBool) -> Result<()> {
         Ok(())
     }
 

@@ -36,8 +36,8 @@ pub enum Admin {
     DropDatabase { name: Name, if_exists: bool, force: bool },
     /// `ALTER DATABASE name RENAME TO name`
     RenameDatabase { name: Name, to: Name },
-    /// `ALTER DATABASE name RESET TO name`
-    ResetDatabase { name: Name, to: Name, force: bool },
+    /// `ALTER DATABASE name RESET TO name [AS OF …]`
+    ResetDatabase { name: Name, to: Name, as_of: Option<AsOf>, force: bool },
     /// `ALTER DATABASE name …`
     AlterDatabase { name: Name, options: Vec<DatabaseOption> },
     /// `ALTER {ROLE | DATABASE} … {SET | RESET} …`
@@ -175,8 +175,19 @@ pub enum DatabaseOption {
     IsTemplate(bool),
     /// OID
     Oid,
+    /// AS OF
+    AsOf(AsOf),
     /// Any other: its name in capitals, and its value.
     Other(&'static str, String),
+}
+
+/// Which state of a database's past.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AsOf {
+    /// `'time'`: what had been committed by then.
+    Time(String),
+    /// `TRANSACTION number`
+    Transaction(u64),
 }
 
 /// What becomes of settings that are kept for those who log in.
