@@ -67,15 +67,13 @@ fn expect_none_prepared(name: &str, database: &Database) -> Result<()> {
     Err(Error::new(IN_USE, message).detail(detail))
 }
 
-/// Gives a branch a state of the past of another one.
-fn reset_as_of(model: &Database, branch: &str, as_of: AsOf, name: &str) -> Result<()> {
+/// Gives a branch a state of the past of another one, by way of a branch with the name `then`.
+fn reset_as_of(model: &Database, branch: &str, then: &str, as_of: AsOf, name: &str) -> Result<()> {
+    let made = model.branch_as_of(then, as_of).map_err(|error| not_kept(error, model))?;
     // A prepared transaction of that time would come back to life.
-    let then = format!("{branch}-then");
-    let looked = model.branch_as_of(&then, as_of).map_err(|error| not_kept(error, model))?;
-    let free = expect_none_prepared(name, &looked);
-    drop(looked);
-    let done = free.and_then(|()| model.open_branch(&then).and_then(|then| then.reset_branch(branch)).in_sql());
-    done.and(model.drop_branch(&then).in_sql())
+    let done = expect_none_prepared(name, &made).and_then(|()| made.reset_branch(branch).in_sql());
+    drop(made);
+    done.and(model.drop_branch(then).in_sql())
 }
 
 /// What the user is told of a state of the past that cannot be had.
@@ -128,8 +126,9 @@ impl Directory {
         Ok(new)
     }
 
-    fn branch_name(&self, oid: u32) -> Result<CompactString> {
-        Ok(format!("database-{oid}-{:016x}", self.number()?).into())
+    /// The name of a branch of this directory, for a database with a number or another purpose.
+    fn branch_name(&self, purpose: &dyn std::fmt::Display) -> Result<CompactString> {
+        Ok(format!("database-{purpose}-{:016x}", self.number()?).into())
     }
 
     fn use_file(&self, directory: &str) -> Result<FileUse> {
@@ -231,7 +230,7 @@ impl Directory {
             if !databases.all.iter().any(is_same) {
                 return Err(no_such_database(&template.name));
             }
-            let branch = self.branch_name(databases.next_oid())?;
+            let branch = self.branch_name(&databases.next_oid())?;
             match template.as_of {
                 None => drop(model.branch(&branch).in_sql()?),
                 Some(as_of) => {
@@ -296,7 +295,11 @@ impl Directory {
             let branch = place.branch.as_deref().unwrap_or("main");
             match as_of {
                 None => database.reset_branch(branch).in_sql()?,
-                Some(as_of) => reset_as_of(&database, branch, as_of, to)?,
+                Some(as_of) => {
+                    // A crash may leave it: then it goes as one that no record names.
+                    let then = self.branch_name(&format!("{branch}-then"))?;
+                    reset_as_of(&database, branch, &then, as_of, to)?;
+                }
             }
             drop(database);
             file.end()
