@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args;
+use colibri::sql::engine::Env;
+use colibri::sql::engine::cluster::storage_time;
 use colibri::{AsOf, BranchStat, Database, TxnId};
-use colibri_sql::Env;
-use colibri_sql::cluster::storage_time;
 use serde_json::json;
 
 use crate::columns;

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args;
+use colibri::sql::engine::cluster::storage_time_text;
 use colibri::{BranchStat, DatabaseStat, PastInfo, TableKind, TableStat};
-use colibri_sql::cluster::storage_time_text;
 use serde_json::json;
 
 use crate::branch;

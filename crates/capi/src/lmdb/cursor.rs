@@ -33,6 +33,11 @@ pub(crate) struct AfterRemoval {
 }
 
 impl AfterRemoval {
+    /// Nothing is left: cursors stand nowhere, wherever they stood.
+    pub(crate) fn is_nowhere(&self) -> bool {
+        self.standing == Standing::Unset
+    }
+
     /// Looks for the neighbours of what was removed: an entry at `tree_key`, of a key.
     pub(crate) fn find(walk: &mut Walk, tree_key: &[u8], identity: &[u8], is_multi: bool) -> Result<Self> {
         let at = |standing, is_within_key, tree_key: &[u8]| {

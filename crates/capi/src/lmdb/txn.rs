@@ -18,7 +18,7 @@ use colibri_storage::{Database, Error, OpenTable, Snapshot, Table, View, WriteTx
 
 use super::abi::{Code, MdbStat, MdbVal, Result, env_flag};
 use super::arena::Arena;
-use super::cursor::{AfterRemoval, CursorHandle};
+use super::cursor::{AfterRemoval, CursorHandle, Standing};
 use super::env::{Env, FREE_DBI, MAIN_DBI};
 use super::names::{self, In};
 use super::table::{Db, Description, Shape, Walk, mapped};
@@ -681,6 +681,10 @@ impl Txn {
 
     /// Moves the cursors that stood on removed entries, but for one that is in use. Gives where they
     /// are now. `is_gone` says which keys of the table were removed, `tree_key` is one of them.
+    ///
+    /// Bug: a cursor behind the last entry stayed there when the last entries were removed by others.
+    /// Consequence: it said that there is no entry (`MDB_NOTFOUND`) where one of LMDB's stands nowhere
+    /// (`EINVAL`): sequence 6347 of the random ones. Fix: cursors of an empty table stand nowhere.
     pub(crate) fn note_removal(
         &mut self,
         dbi: u32,
@@ -690,18 +694,20 @@ impl Txn {
         in_use: *const CursorHandle,
     ) -> Result<Option<AfterRemoval>> {
         let is_multi = self.state(dbi)?.shape.is_multi();
-        let mut moved = Vec::new();
+        let (mut moved, mut at_end) = (Vec::new(), Vec::new());
         for &cursor in &self.cursors {
             if ptr::eq(cursor, in_use) {
                 continue;
             }
             // SAFETY: a cursor is taken off this list before it is freed, and this one is not in use.
             let found = unsafe { &*cursor };
-            if found.dbi == dbi && found.spot().is_some_and(&is_gone) {
+            if found.dbi == dbi && found.standing == Standing::AtEnd {
+                at_end.push(cursor);
+            } else if found.dbi == dbi && found.spot().is_some_and(&is_gone) {
                 moved.push(cursor);
             }
         }
-        if moved.is_empty() && in_use.is_null() {
+        if moved.is_empty() && at_end.is_empty() && in_use.is_null() {
             return Ok(None);
         }
         let mut walk = self.walk(dbi)?.ok_or(Code::BAD_DBI)?;
@@ -709,6 +715,12 @@ impl Txn {
         for cursor in moved {
             // SAFETY: as above.
             unsafe { &mut *cursor }.stand_after_removal(&to);
+        }
+        if to.is_nowhere() {
+            for cursor in at_end {
+                // SAFETY: as above.
+                unsafe { &mut *cursor }.stand_after_removal(&to);
+            }
         }
         Ok(Some(to))
     }

@@ -11,7 +11,7 @@ mod programs;
 mod sequence;
 
 use library::Library;
-use sequence::{Call, FIRST, GET_CURRENT, Kind, NEXT, Sequence, Side};
+use sequence::{Call, FIRST, GET_CURRENT, Kind, LAST, NEXT, Sequence, Side};
 
 /// Sequences with one pair of environments.
 const SEQUENCES_PER_ENV: u64 = 200;
@@ -117,6 +117,46 @@ fn the_current_entry_after_a_removal_is_not_given_again_as_the_next() {
         let [.., current, next] = answers;
         assert_eq!(current.value.as_deref(), Some(&entries[1].as_bytes()[1..]), "{entries:?}");
         assert_eq!(next.value.as_deref(), Some(&entries[2].as_bytes()[1..]), "{entries:?}");
+        side.end();
+        side.close();
+    }
+}
+
+/// Bug: a cursor behind the last entry stayed there when others removed the entries before it.
+///
+/// Consequence: it told that there is no entry where one of LMDB's, whose table is empty, stands
+/// nowhere: `MDB_NOTFOUND` for `EINVAL`. Sequence 6347.
+///
+/// Fix: what empties a table leaves all its cursors nowhere.
+#[test]
+fn a_cursor_behind_the_last_entry_stands_nowhere_when_the_table_is_emptied() {
+    let ours = Library::load(&library::ours()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    for flags in [0, sequence::DUPSORT] {
+        let mut side = Side::open(&ours, &dir.path().join(format!("{flags:x}")));
+        let kinds = [Kind { flags, own_order: false, has_pages: false }];
+        side.begin(&kinds);
+        let go = |cursor, to| Call::Move { cursor, to, key: Vec::new(), value: Vec::new() };
+        let put = |key: &[u8]| Call::Put { db: 0, key: key.into(), value: b"1".into(), flags: 0 };
+        let calls = [
+            Call::Begin,
+            put(b"a"),
+            put(b"b"),
+            Call::CursorOpen { cursor: 0, db: 0 },
+            Call::CursorOpen { cursor: 1, db: 0 },
+            go(0, LAST),
+            Call::CursorDel { cursor: 0, flags: 0 },
+            go(0, GET_CURRENT),
+            go(1, FIRST),
+            Call::CursorDel { cursor: 1, flags: 0 },
+            put(b"c"),
+            go(0, GET_CURRENT),
+            go(0, NEXT),
+        ];
+        let answers = calls.map(|call| side.carry_out(&call, &kinds).unwrap());
+        let codes = answers.map(|answer| answer.code);
+        assert_eq!(codes[7], -30798, "behind the last entry: MDB_NOTFOUND");
+        assert_eq!(codes[11..], [libc::EINVAL, 0], "nowhere, so the next entry is the first");
         side.end();
         side.close();
     }

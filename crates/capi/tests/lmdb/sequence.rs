@@ -115,6 +115,7 @@ pub(crate) enum Call {
 
 pub(crate) const FIRST: u32 = 0;
 pub(crate) const GET_CURRENT: u32 = 4;
+pub(crate) const LAST: u32 = 6;
 pub(crate) const NEXT: u32 = 8;
 
 pub(crate) const CURSORS: usize = 3;

@@ -198,8 +198,9 @@ fn a_database_is_made_of_what_its_model_was() {
     let count = |database: &str| connect(&server, database).value("SELECT count(*) FROM t");
     assert_eq!((count("b"), count("c"), count("d")), ("1000".into(), "1000".into(), "500".into()));
     let mut b = connect(&server, "b");
-    // Sequences are as they were, and it goes its own way.
-    assert_eq!(b.value("INSERT INTO t (x) VALUES ('mine') RETURNING id"), "1001");
+    // Sequences go on behind what they had given out; it goes its own way.
+    let id: u32 = b.value("INSERT INTO t (x) VALUES ('mine') RETURNING id").parse().unwrap();
+    assert!((1_001..1_100).contains(&id), "{id}");
     assert_eq!(code(&mut b, "SELECT * FROM u"), "42P01");
     assert_eq!(connect(&server, "d").value("SELECT count(*) FROM u"), "0");
     // Back and forth, of itself and of another.
