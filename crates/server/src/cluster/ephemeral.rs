@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use colibri_runtime::{Handle, Pool};
 use colibri_sql::cluster::{Cluster as _, NewDatabase, Template};
@@ -16,8 +16,10 @@ use colibri_sql::{CompactString, Error, Result, SqlState};
 use super::lease::Slot;
 use super::{DUPLICATE_DATABASE, Directory, check_name, no_such_database};
 
-/// How often a database is made that goes again before it can be held.
-const TRIES_MAX: usize = 8;
+/// For how long a database is made again that goes before it can be held, and how long it is waited
+/// between two tries for one that is going.
+const TRIES: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// A client that is about to connect to a database. An ephemeral one does not go before; if nobody
 /// uses it after all, it goes then.
@@ -62,10 +64,16 @@ impl Directory {
         holding.await.unwrap_or_else(|error| Err(Error::internal(error)))
     }
 
-    /// Holds an ephemeral database, and makes it if there is none. `None` for one that lasts.
+    /// Holds an ephemeral database, and makes it if there is none. `None` for one that lasts. Waits, on
+    /// a thread that may.
+    ///
+    /// Bug: a database that was about to go was tried eight times without a pause. Consequence: on a
+    /// busy machine a client that asked for it while its last connection ended was told that it does
+    /// not exist. Fix: it is waited for until it has gone.
     fn hold(&self, name: &CompactString, owner: u32, template: &Template) -> Result<Option<Arc<Slot>>> {
         check_name(name)?;
-        for _ in 0..TRIES_MAX {
+        let until = Instant::now() + TRIES;
+        loop {
             if !self.has_database(name) {
                 let mut how = NewDatabase::of(owner);
                 how.locale = self.locale_of(&template.name);
@@ -76,19 +84,21 @@ impl Directory {
                 }
             }
             let slot = self.slot(name);
-            if !slot.hold() {
-                continue;
+            if slot.hold() {
+                // It cannot go any more, but it may have gone before.
+                if self.is_ephemeral(name) {
+                    return Ok(Some(slot));
+                }
+                slot.let_go();
+                if self.has_database(name) {
+                    return Ok(None);
+                }
             }
-            // It cannot go any more, but it may have gone before.
-            if self.is_ephemeral(name) {
-                return Ok(Some(slot));
+            if Instant::now() > until {
+                return Err(no_such_database(name));
             }
-            slot.let_go();
-            if self.has_database(name) {
-                return Ok(None);
-            }
+            std::thread::sleep(PAUSE);
         }
-        Err(no_such_database(name))
     }
 
     /// Drops an ephemeral database unless somebody uses it, on a thread that may wait.

@@ -224,7 +224,7 @@ fn a_database_is_made_of_what_its_model_was() {
 
     // Behind a kill it is all there; a server that keeps nothing gives it up.
     drop(root);
-    server.signal("KILL");
+    server.signal("-KILL");
     server.wait();
     let server = Server::start(dir.path(), &[("retention_s", "3600"), ("retention_bytes", "1000000000")]);
     let mut root = server.connect();
