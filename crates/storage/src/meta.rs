@@ -26,7 +26,7 @@ use crate::page::{self, HEADER_BYTES, PageId, PageKind, TxnId, get_u32, get_u64,
 use crate::root::{Root, Tree};
 
 /// The newest version of the file format that this build reads. It writes files that keep states of
-/// the past with it, and others with [`BASE_VERSION`].
+/// the past with it, and others with the one before.
 pub const FORMAT_VERSION: u32 = 4;
 /// The version of files that have never kept states of the past.
 const BASE_VERSION: u32 = 3;
