@@ -296,6 +296,7 @@ impl Transaction {
         })
     }
 
+    #[pyo3(signature = (key, db = None))]
     fn pop<'py>(&self, py: Python<'py>, key: &[u8], db: Option<&Table>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let value = self.get(py, key, None, db)?;
         self.delete(py, key, None, db)?;
