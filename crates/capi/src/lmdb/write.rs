@@ -348,6 +348,12 @@ pub(crate) fn delete_at(cursor: &mut CursorHandle, txn: &mut Txn, flags: u32) ->
     if cursor.standing == Standing::Unset {
         return Err(Code::INVAL);
     }
+    // Bug: a cursor behind the last value of its key removed the value before it. Consequence: two
+    // removals at the last value took two values away; LMDB refuses the second: sequence 8200. Fix: so
+    // does this.
+    if cursor.standing == Standing::Behind && flags & put_flag::NODUPDATA == 0 {
+        return Err(Code::NOTFOUND);
+    }
     txn.prepare_write(cursor.dbi)?;
     txn.flush_reserved(true)?;
     let (shape, has_named) = {

@@ -160,3 +160,38 @@ fn a_cursor_behind_the_last_entry_stands_nowhere_when_the_table_is_emptied() {
         side.close();
     }
 }
+
+/// Bug: a cursor behind the last value of its key removed the value before it.
+///
+/// Consequence: a program that removed the last value twice lost two values, and LMDB's refuses the
+/// second removal. Sequence 8200.
+///
+/// Fix: there is nothing to remove where such a cursor stands, unless all values of the key are meant.
+#[test]
+fn behind_the_last_value_of_a_key_there_is_nothing_to_remove() {
+    let ours = Library::load(&library::ours()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut side = Side::open(&ours, &dir.path().join("values"));
+    let kinds = [Kind { flags: sequence::DUPSORT, own_order: false, has_pages: false }];
+    side.begin(&kinds);
+    let put = |value: &[u8]| Call::Put { db: 0, key: b"a".into(), value: value.into(), flags: 0 };
+    let go = |to| Call::Move { cursor: 0, to, key: Vec::new(), value: Vec::new() };
+    let calls = [
+        Call::Begin,
+        put(b"1"),
+        put(b"2"),
+        put(b"3"),
+        Call::CursorOpen { cursor: 0, db: 0 },
+        go(LAST),
+        Call::CursorDel { cursor: 0, flags: 0 },
+        Call::CursorDel { cursor: 0, flags: 0 },
+        go(FIRST),
+        Call::Count { cursor: 0 },
+    ];
+    let answers = calls.map(|call| side.carry_out(&call, &kinds));
+    let codes: Vec<_> = answers.iter().map(|answer| answer.as_ref().map(|answer| answer.code)).collect();
+    assert_eq!(codes[6..8], [Some(0), Some(-30798)], "{codes:?}");
+    assert_eq!(answers[9].as_ref().map(|answer| answer.number), Some(2), "two values are left");
+    side.end();
+    side.close();
+}
