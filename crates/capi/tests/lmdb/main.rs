@@ -11,7 +11,7 @@ mod programs;
 mod sequence;
 
 use library::Library;
-use sequence::{Call, FIRST, GET_CURRENT, Kind, LAST, NEXT, Sequence, Side};
+use sequence::{Answer, Call, FIRST, GET_CURRENT, Kind, LAST, NEXT, Sequence, Side};
 
 /// Sequences with one pair of environments.
 const SEQUENCES_PER_ENV: u64 = 200;
@@ -81,6 +81,27 @@ fn random_sequences_of_calls_get_the_answers_of_lmdb() {
     run(from.parse().unwrap()..to.parse().unwrap());
 }
 
+/// What our library answers to calls with one database, in a new environment.
+fn answers_of<const N: usize>(flags: u32, calls: [Call; N]) -> [Option<Answer>; N] {
+    let ours = Library::load(&library::ours()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut side = Side::open(&ours, &dir.path().join("env"));
+    let kinds = [Kind { flags, own_order: false, has_pages: false }];
+    side.begin(&kinds);
+    let answers = calls.map(|call| side.carry_out(&call, &kinds));
+    side.end();
+    side.close();
+    answers
+}
+
+fn go(cursor: usize, to: u32) -> Call {
+    Call::Move { cursor, to, key: Vec::new(), value: Vec::new() }
+}
+
+fn put(key: &str, value: &str) -> Call {
+    Call::Put { db: 0, key: key.into(), value: value.into(), flags: 0 }
+}
+
 /// Bug: `MDB_GET_CURRENT` left a cursor in front of the entry that followed a removed one.
 ///
 /// Consequence: a program that removed an entry, looked at the current one and went on with
@@ -89,36 +110,27 @@ fn random_sequences_of_calls_get_the_answers_of_lmdb() {
 /// Fix: what gives an entry puts the cursor on it.
 #[test]
 fn the_current_entry_after_a_removal_is_not_given_again_as_the_next() {
-    let ours = Library::load(&library::ours()).unwrap();
-    let dir = tempfile::tempdir().unwrap();
     let several = sequence::DUPSORT;
     // With one value a key, and with several: what follows is another key's, or the same key's.
     for (flags, entries) in [(0, ["a1", "b2", "c3"]), (several, ["a1", "b2", "c3"]), (several, ["a1", "a2", "a3"])] {
-        let mut side = Side::open(&ours, &dir.path().join(format!("{flags:x}{}", entries[1])));
-        let kinds = [Kind { flags, own_order: false, has_pages: false }];
-        side.begin(&kinds);
-        let go = |to| Call::Move { cursor: 0, to, key: Vec::new(), value: Vec::new() };
-        let put = |entry: &str| {
-            let (key, value) = entry.split_at(1);
-            Call::Put { db: 0, key: key.into(), value: value.into(), flags: 0 }
-        };
-        let calls = [
-            Call::Begin,
-            put(entries[0]),
-            put(entries[1]),
-            put(entries[2]),
-            Call::CursorOpen { cursor: 0, db: 0 },
-            go(FIRST),
-            Call::CursorDel { cursor: 0, flags: 0 },
-            go(GET_CURRENT),
-            go(NEXT),
-        ];
-        let answers = calls.map(|call| side.carry_out(&call, &kinds).unwrap());
-        let [.., current, next] = answers;
+        let add = |entry: &str| put(&entry[..1], &entry[1..]);
+        let answers = answers_of(
+            flags,
+            [
+                Call::Begin,
+                add(entries[0]),
+                add(entries[1]),
+                add(entries[2]),
+                Call::CursorOpen { cursor: 0, db: 0 },
+                go(0, FIRST),
+                Call::CursorDel { cursor: 0, flags: 0 },
+                go(0, GET_CURRENT),
+                go(0, NEXT),
+            ],
+        );
+        let [.., current, next] = answers.map(Option::unwrap);
         assert_eq!(current.value.as_deref(), Some(&entries[1].as_bytes()[1..]), "{entries:?}");
         assert_eq!(next.value.as_deref(), Some(&entries[2].as_bytes()[1..]), "{entries:?}");
-        side.end();
-        side.close();
     }
 }
 
@@ -130,34 +142,27 @@ fn the_current_entry_after_a_removal_is_not_given_again_as_the_next() {
 /// Fix: what empties a table leaves all its cursors nowhere.
 #[test]
 fn a_cursor_behind_the_last_entry_stands_nowhere_when_the_table_is_emptied() {
-    let ours = Library::load(&library::ours()).unwrap();
-    let dir = tempfile::tempdir().unwrap();
     for flags in [0, sequence::DUPSORT] {
-        let mut side = Side::open(&ours, &dir.path().join(format!("{flags:x}")));
-        let kinds = [Kind { flags, own_order: false, has_pages: false }];
-        side.begin(&kinds);
-        let go = |cursor, to| Call::Move { cursor, to, key: Vec::new(), value: Vec::new() };
-        let put = |key: &[u8]| Call::Put { db: 0, key: key.into(), value: b"1".into(), flags: 0 };
-        let calls = [
-            Call::Begin,
-            put(b"a"),
-            put(b"b"),
-            Call::CursorOpen { cursor: 0, db: 0 },
-            Call::CursorOpen { cursor: 1, db: 0 },
-            go(0, LAST),
-            Call::CursorDel { cursor: 0, flags: 0 },
-            go(0, GET_CURRENT),
-            go(1, FIRST),
-            Call::CursorDel { cursor: 1, flags: 0 },
-            go(0, GET_CURRENT),
-            go(0, NEXT),
-        ];
-        let answers = calls.map(|call| side.carry_out(&call, &kinds));
+        let answers = answers_of(
+            flags,
+            [
+                Call::Begin,
+                put("a", "1"),
+                put("b", "1"),
+                Call::CursorOpen { cursor: 0, db: 0 },
+                Call::CursorOpen { cursor: 1, db: 0 },
+                go(0, LAST),
+                Call::CursorDel { cursor: 0, flags: 0 },
+                go(0, GET_CURRENT),
+                go(1, FIRST),
+                Call::CursorDel { cursor: 1, flags: 0 },
+                go(0, GET_CURRENT),
+                go(0, NEXT),
+            ],
+        );
         let codes = answers.map(|answer| answer.map(|answer| answer.code));
         assert_eq!(codes[7], Some(-30798), "behind the last entry: MDB_NOTFOUND");
         assert_eq!(codes[10..], [Some(libc::EINVAL), Some(-30798)], "nowhere, and nothing is next: {codes:?}");
-        side.end();
-        side.close();
     }
 }
 
@@ -169,29 +174,22 @@ fn a_cursor_behind_the_last_entry_stands_nowhere_when_the_table_is_emptied() {
 /// Fix: there is nothing to remove where such a cursor stands, unless all values of the key are meant.
 #[test]
 fn behind_the_last_value_of_a_key_there_is_nothing_to_remove() {
-    let ours = Library::load(&library::ours()).unwrap();
-    let dir = tempfile::tempdir().unwrap();
-    let mut side = Side::open(&ours, &dir.path().join("values"));
-    let kinds = [Kind { flags: sequence::DUPSORT, own_order: false, has_pages: false }];
-    side.begin(&kinds);
-    let put = |value: &[u8]| Call::Put { db: 0, key: b"a".into(), value: value.into(), flags: 0 };
-    let go = |to| Call::Move { cursor: 0, to, key: Vec::new(), value: Vec::new() };
-    let calls = [
-        Call::Begin,
-        put(b"1"),
-        put(b"2"),
-        put(b"3"),
-        Call::CursorOpen { cursor: 0, db: 0 },
-        go(LAST),
-        Call::CursorDel { cursor: 0, flags: 0 },
-        Call::CursorDel { cursor: 0, flags: 0 },
-        go(FIRST),
-        Call::Count { cursor: 0 },
-    ];
-    let answers = calls.map(|call| side.carry_out(&call, &kinds));
-    let codes: Vec<_> = answers.iter().map(|answer| answer.as_ref().map(|answer| answer.code)).collect();
-    assert_eq!(codes[6..8], [Some(0), Some(-30798)], "{codes:?}");
-    assert_eq!(answers[9].as_ref().map(|answer| answer.number), Some(2), "two values are left");
-    side.end();
-    side.close();
+    let answers = answers_of(
+        sequence::DUPSORT,
+        [
+            Call::Begin,
+            put("a", "1"),
+            put("a", "2"),
+            put("a", "3"),
+            Call::CursorOpen { cursor: 0, db: 0 },
+            go(0, LAST),
+            Call::CursorDel { cursor: 0, flags: 0 },
+            Call::CursorDel { cursor: 0, flags: 0 },
+            go(0, FIRST),
+            Call::Count { cursor: 0 },
+        ],
+    );
+    let [.., first, second, _, count] = answers.map(Option::unwrap);
+    assert_eq!((first.code, second.code), (0, -30798), "the second removal: MDB_NOTFOUND");
+    assert_eq!(count.number, 2, "two values are left");
 }
