@@ -92,7 +92,7 @@ pub(crate) struct ServeArgs {
     ephemeral: Option<String>,
     /// Keep what databases were for so long, such as 1h, so that CREATE DATABASE … TEMPLATE … AS OF …
     /// can go back [default: nothing is kept]
-    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "cluster")]
+    #[arg(long, value_name = "TIME", value_parser = retention, conflicts_with = "cluster")]
     retention: Option<Duration>,
     /// The bytes that this may take in each file, such as 10GB: the oldest states go before their time
     #[arg(long, value_name = "BYTES", value_parser = bytes, requires = "retention")]
@@ -125,6 +125,14 @@ where
     T: FromStr<Err = String> + Clone + Send + Sync + 'static,
 {
     PossibleValuesParser::new(names).try_map(|name| name.parse())
+}
+
+/// A time for which something is kept.
+fn retention(text: &str) -> std::result::Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("it keeps nothing: leave the option out, or give a time".to_owned()),
+        time => Ok(time),
+    }
 }
 
 /// A number with a unit.

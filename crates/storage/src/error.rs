@@ -108,7 +108,7 @@ pub enum Error {
     },
     /// The state of the past that was asked for is not kept: it is too old, the branch was not there
     /// yet, or no states are kept at all.
-    #[error("the state is not kept: {}", kept_since(*since))]
+    #[error("the state is not there: {}", kept_since(*since))]
     NotKept {
         /// The oldest transaction whose state is kept, and its time in microseconds since
         /// 1970-01-01 in UTC; `None` if nothing is kept.
@@ -322,7 +322,9 @@ pub enum Error {
 }
 
 fn kept_since(since: Option<(TxnId, i64)>) -> String {
-    since.map_or("nothing of the past is".to_owned(), |(txn, _)| format!("only those from transaction {txn} on are"))
+    since.map_or("no states of the past are kept".to_owned(), |(txn, _)| {
+        format!("states are kept from transaction {txn} on")
+    })
 }
 
 impl Error {

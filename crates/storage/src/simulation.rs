@@ -279,7 +279,7 @@ impl SimDisk {
         self.state.lock().left_out = left_out;
     }
 
-    /// From now on the disk is one of a kernel whose pages have so many bytes.
+    /// Simulates a kernel whose pages are `granule` bytes long, from now on.
     pub fn map_in(&self, granule: u64) {
         assert!(granule.is_power_of_two() && granule >= u64::from(PAGE_BYTES));
         self.state.lock().granule = granule;
@@ -374,8 +374,8 @@ impl SimDisk {
         }
     }
 
-    /// Whoever writes to a part of a granule has all of it written, so it has to have disk space as a
-    /// whole, or none.
+    /// A granule has disk space as a whole, or none: the kernel writes a granule as a whole, also when
+    /// only a part of it has changed.
     fn ensure_whole_granules(&self, state: &State) {
         let mut holes = state.holes.iter().peekable();
         while let Some(&first) = holes.next() {

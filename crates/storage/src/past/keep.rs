@@ -13,9 +13,10 @@ use crate::page::{PageId, TxnId};
 use crate::root::Root;
 use crate::workspace::Workspace;
 
-/// Records are kept in values of about so many bytes: sixteen pages of 4 KiB with their header.
+/// The size of the values that keep records, in bytes. With its header such a value fills about
+/// sixteen pages of 4 KiB.
 const CHUNK_BYTES: usize = 60 << 10;
-/// So many points are dropped in one transaction at most.
+/// One transaction drops at most this many points.
 const DROPPED_AT_ONCE: usize = 256;
 
 /// A state that is being kept.

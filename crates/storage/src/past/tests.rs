@@ -293,7 +293,7 @@ fn what_is_not_kept_or_still_to_come_is_refused() {
     let first = put(&db, 1, b"one");
     let refusal = db.branch_as_of("then", AsOf::Transaction(first)).unwrap_err();
     assert!(matches!(refusal, Error::NotKept { since: None }), "{refusal:?}");
-    assert_eq!(refusal.to_string(), "the state is not kept: nothing of the past is");
+    assert_eq!(refusal.to_string(), "the state is not there: no states of the past are kept");
 
     db.set_retention(Some(Retention::new(HOUR))).unwrap();
     clock.pass(Duration::from_secs(1));
@@ -301,7 +301,7 @@ fn what_is_not_kept_or_still_to_come_is_refused() {
     let third = put(&db, 1, b"three");
     let refusal = db.branch_as_of("then", AsOf::Time(0)).unwrap_err();
     assert!(matches!(refusal, Error::NotKept { since: Some((since, 1_000_000)) } if since == first), "{refusal:?}");
-    assert_eq!(refusal.to_string(), format!("the state is not kept: only those from transaction {first} on are"));
+    assert_eq!(refusal.to_string(), format!("the state is not there: states are kept from transaction {first} on"));
     for as_of in [AsOf::Time(clock.now() + 1), AsOf::Transaction(TxnId(third.0 + 100))] {
         let refusal = db.branch_as_of("then", as_of).unwrap_err();
         assert!(matches!(refusal, Error::StillToCome { .. }), "{refusal:?}");
