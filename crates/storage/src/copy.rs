@@ -3,17 +3,18 @@
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::ops::{Bound, ControlFlow};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::catalog::{Table, TableKind};
 use crate::db::Database;
 use crate::disk::MadeDirs;
+use crate::encrypted_disk::layout::Layout;
 use crate::forest::{BranchId, Forest, MAIN_NAME};
 use crate::log::Position;
 use crate::meta::{Meta, PAST_VERSION};
 use crate::options::{Durability, Options};
 use crate::page::{self, PageId, TxnId};
+use crate::page_file::PageFile;
 use crate::page_set::PageSet;
 use crate::root::Root;
 use crate::snapshot::Snapshot;
@@ -68,6 +69,7 @@ impl Database {
 
 fn copy_compact(db: &Database, snapshot: &Snapshot<'_>, dest_dir: &Path) -> Result<CopyReport> {
     let options = Options::new().page_size(db.page_size()).durability(Durability::NoSync);
+    let options = options.encrypted_as(db.0.core.cipher.as_deref());
     let dest = Database::open(dest_dir, &options)?;
     let mut txn = dest.write()?;
     for table in snapshot.tables()? {
@@ -78,7 +80,7 @@ fn copy_compact(db: &Database, snapshot: &Snapshot<'_>, dest_dir: &Path) -> Resu
         copy_branches(db, snapshot, &dest)?;
     }
     dest.close()?;
-    report(snapshot, dest_dir, db.page_size())
+    report(snapshot, dest_dir)
 }
 
 /// Makes each branch anew, from the copy of the branch that it was made from, and changes in it
@@ -156,18 +158,14 @@ fn copy_pages(db: &Database, snapshot: &Snapshot<'_>, dest_dir: &Path) -> Result
     if db.0.branch.is_some() {
         root.forest = PageId::NONE;
     }
-    let page_size = pager.page_size();
     let dest_path = dest_dir.join("data");
     let file = File::options()
         .write(true)
         .create_new(true)
         .open(&dest_path)
         .map_err(|e| Error::io("cannot create", &dest_path, e))?;
-    let write = |page: PageId, bytes: &[u8]| {
-        let offset = page.index() as u64 * page_size as u64;
-        file.write_all_at(bytes, offset)
-            .map_err(|e| crate::disk::no_room("cannot write", &dest_path, offset + bytes.len() as u64, e))
-    };
+    let page_bytes = pager.page_size();
+    let dest = PageFile { file: &file, path: &dest_path, page_bytes, cipher: core.cipher.as_ref() };
     let mut free = PageSet::default();
     for page in 2..root.page_count {
         free.insert(page);
@@ -182,34 +180,22 @@ fn copy_pages(db: &Database, snapshot: &Snapshot<'_>, dest_dir: &Path) -> Result
         buffer.clear();
         buffer.extend_from_slice(pager.raw(page, pages));
         page::seal(&mut buffer);
-        write(page, &buffer)?;
+        dest.write(page, &buffer, root.txn)?;
         Ok(Visit::Descend)
     })?;
     let has_past = Forest::of(pager, bounds, root.forest)?.has_past(pager, bounds)?;
-    finish(&dest_path, &file, page_size, (&root, has_past), &free, 0)?;
-    report(snapshot, dest_dir, db.page_size())
+    finish(dest, (&root, has_past), &free, 0)?;
+    report(snapshot, dest_dir)
 }
 
 /// Makes a database of a file that has all pages of a root in their places, by adding a free map
 /// and the meta pages. `has_past`: the root's forest keeps states of the past. The meta pages come last: a copy that was cut short is no database. The log
 /// goes on behind a record with this checksum.
-pub(crate) fn finish(
-    path: &Path,
-    file: &File,
-    page_size: usize,
-    (root, has_past): (&Root, bool),
-    free: &PageSet,
-    chain: u64,
-) -> Result<()> {
-    let write = |page: PageId, bytes: &[u8]| {
-        let offset = page.index() as u64 * page_size as u64;
-        file.write_all_at(bytes, offset)
-            .map_err(|e| crate::disk::no_room("cannot write", path, offset + bytes.len() as u64, e))
-    };
-    let flush = || file.sync_all().map_err(|e| Error::io("cannot flush", path, e));
+pub(crate) fn finish(dest: PageFile<'_>, (root, has_past): (&Root, bool), free: &PageSet, chain: u64) -> Result<()> {
+    let page_size = dest.page_bytes;
     let base = PageId(root.page_count);
     let base_pages = page::run_pages_for(u64::from(root.page_count).div_ceil(8), page_size) as u32;
-    write(base, &page::encode_bitmap(free.iter(), base, root.txn, base_pages, page_size))?;
+    dest.write(base, &page::encode_bitmap(free.iter(), base, root.txn, base_pages, page_size), root.txn)?;
     let meta = Meta {
         version: if has_past { PAST_VERSION } else { 0 },
         txn: root.txn,
@@ -224,15 +210,15 @@ pub(crate) fn finish(
         clean: true,
         ..Meta::default()
     };
-    flush()?;
-    for slot in 0..2 {
-        write(PageId(slot), &meta.encode(slot))?;
-    }
-    flush()
+    dest.flush()?;
+    dest.write_metas(&meta)?;
+    dest.flush()
 }
 
-fn report(snapshot: &Snapshot<'_>, dest_dir: &Path, page_size: u32) -> Result<CopyReport> {
+fn report(snapshot: &Snapshot<'_>, dest_dir: &Path) -> Result<CopyReport> {
     let path = dest_dir.join("data");
     let bytes = fs::metadata(&path).map_err(|e| Error::io("cannot read the size of", path, e))?.len();
-    Ok(CopyReport { txn: snapshot.txn(), pages: bytes / u64::from(page_size), bytes })
+    let (core, page_bytes) = (snapshot.core(), snapshot.core().pager.page_size() as u64);
+    let pages = if core.cipher.is_some() { Layout::new(page_bytes).pages(bytes) } else { bytes / page_bytes };
+    Ok(CopyReport { txn: snapshot.txn(), pages, bytes })
 }

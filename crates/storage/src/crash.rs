@@ -22,10 +22,12 @@ use rand::{Rng, SeedableRng};
 
 use crate::simulation::{Counts, LeftOut, SimDisk, Wreck};
 use crate::{
-    AsOf, Database, Durability, Error, FreeSpace, Options, Result, Retention, Snapshot, TableKind, Ticket, TxnId, View,
+    AsOf, Database, Durability, EncryptionKey, Error, FreeSpace, Options, Result, Retention, Snapshot, TableKind,
+    Ticket, TxnId, View,
 };
 
 mod branches;
+mod encrypted;
 
 /// The contents of the one table after a commit.
 type Contents = BTreeMap<u32, Vec<u8>>;
@@ -153,6 +155,8 @@ struct Processes<T> {
     disk: SimDisk,
     states: States<T>,
     open: Vec<Database>,
+    /// The key that the database is encrypted with. Then there is one process.
+    key: Option<EncryptionKey>,
 }
 
 /// In how many operations the disk crashes once.
@@ -164,11 +168,24 @@ struct Rarity {
 
 impl<T: PartialEq + Clone> Processes<T> {
     /// One or two processes.
-    fn new(mut rng: StdRng, mode: Durability, rarity: &Rarity, left_out: Option<LeftOut>, first: T) -> Self {
-        let disk = SimDisk::of_new(rng.random(), if is_sync(mode) { rarity.in_sync } else { rarity.otherwise });
+    fn new(rng: StdRng, mode: Durability, rarity: &Rarity, left_out: Option<LeftOut>, first: T) -> Self {
+        Self::with_key(rng, mode, rarity, left_out, first, None)
+    }
+
+    fn with_key(
+        mut rng: StdRng,
+        mode: Durability,
+        rarity: &Rarity,
+        left_out: Option<LeftOut>,
+        first: T,
+        key: Option<EncryptionKey>,
+    ) -> Self {
+        let rarity = if is_sync(mode) { rarity.in_sync } else { rarity.otherwise };
+        let disk = SimDisk::of_new_encrypted(rng.random(), rarity, key.as_ref());
         disk.leave_out(left_out);
-        let mut processes = Self { rng, mode, disk, states: States::of(first), open: Vec::new() };
-        for _ in 0..processes.rng.random_range(1..3) {
+        let mut processes = Self { rng, mode, disk, states: States::of(first), open: Vec::new(), key };
+        let count = processes.rng.random_range(1..3);
+        for _ in 0..if processes.key.is_some() { 1 } else { count } {
             processes.open();
         }
         processes
@@ -186,7 +203,8 @@ impl<T: PartialEq + Clone> Processes<T> {
 
     fn open(&mut self) {
         let policy = POLICIES[self.rng.random_range(0..4)];
-        self.open.push(self.disk.open(&options(self.mode, policy)).expect("the database opens"));
+        let options = options(self.mode, policy).encryption_key(self.key.clone());
+        self.open.push(self.disk.open(&options).expect("the database opens"));
     }
 
     /// The number of one of them.
@@ -219,6 +237,13 @@ impl<T: PartialEq + Clone> Processes<T> {
 
     /// After a process died that tried to commit `next`: the next writer goes on from `found`.
     fn take_over(&mut self, found: &T, next: T) {
+        if self.key.is_some() && self.mode != Durability::Sync && *found != self.newest() && *found != next {
+            // What it had in memory of its own went with it, but for what was steady.
+            let left = self.states.find(found);
+            assert!(left as u64 >= self.disk.acknowledged(), "an acknowledged commit went with its process");
+            self.states.committed.truncate(left + 1);
+            return;
+        }
         if *found != self.newest() {
             assert!(*found == next, "a commit went with its process");
             self.states.committed.push(next);
@@ -270,13 +295,18 @@ struct History {
 
 impl History {
     fn new(seed: u64, left_out: Option<LeftOut>) -> Self {
+        Self::with_key(seed, left_out, None)
+    }
+
+    fn with_key(seed: u64, left_out: Option<LeftOut>, key: Option<EncryptionKey>) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         let mode = match left_out {
             Some(LeftOut::Log | LeftOut::LogOfOthers) => Durability::Sync,
             _ => MODES[rng.random_range(0..4)],
         };
         let rarity = Rarity { in_sync: 40, otherwise: 6 };
-        Self { on: Processes::new(rng, mode, &rarity, left_out, Contents::new()), snapshots: Vec::new() }
+        let on = Processes::with_key(rng, mode, &rarity, left_out, Contents::new(), key);
+        Self { on, snapshots: Vec::new() }
     }
 
     fn commit(&mut self) -> Result<()> {
@@ -461,14 +491,19 @@ impl History {
 
     fn end(mut self) -> Counts {
         self.drop_snapshots();
-        self.on.end(3, inspect)
+        let is_encrypted = self.on.key.is_some();
+        self.on.end(3, if is_encrypted { encrypted::inspect } else { inspect })
     }
 }
 
 /// Runs a history on a disk that crashes at many places, and looks at each wreck.
 fn run(seed: u64, left_out: Option<LeftOut>) -> Counts {
+    run_with_key(seed, left_out, None)
+}
+
+fn run_with_key(seed: u64, left_out: Option<LeftOut>, key: Option<EncryptionKey>) -> Counts {
     println!("COLIBRI_SEED={seed}");
-    let mut history = History::new(seed, left_out);
+    let mut history = History::with_key(seed, left_out, key);
     for _ in 0..history.on.rng.random_range(1..150) {
         history.step();
     }
@@ -510,9 +545,19 @@ fn open_in_vain(disk: SimDisk, wreck: &Wreck, options: &Options, rng: &mut StdRn
 /// Opens what a crash left: everything acknowledged is there, nothing is half there, and work goes
 /// on.
 fn inspect(wreck: &Wreck, states: &States, mode: Durability, rng: &mut StdRng) -> Counts {
+    inspect_with_key(wreck, states, mode, rng, None)
+}
+
+fn inspect_with_key(
+    wreck: &Wreck,
+    states: &States,
+    mode: Durability,
+    rng: &mut StdRng,
+    key: Option<EncryptionKey>,
+) -> Counts {
     let mut disk = SimDisk::of_wreck(wreck, rng.random());
     // What one policy left, another goes on with.
-    let options = options(mode, POLICIES[rng.random_range(0..4)]);
+    let options = options(mode, POLICIES[rng.random_range(0..4)]).encryption_key(key);
     if rng.random_ratio(1, 2) {
         disk = open_in_vain(disk, wreck, &options, rng);
     }

@@ -17,7 +17,9 @@ use parking_lot::Mutex;
 
 use crate::agreement::Agreement;
 use crate::branch::OpenBranch;
-use crate::disk::FileDisk;
+use crate::disk::{Disk, FileDisk};
+use crate::encrypted_disk::EncryptedDisk;
+use crate::encryption::{Cipher, EncryptionKey};
 use crate::flusher::{Flusher, LogFlusher, Pace, Reaper};
 use crate::lock_file::{Attached, Identity, Mode, ReaderInfo, Shared};
 use crate::log::{FileLog, Log, LogFile};
@@ -92,6 +94,8 @@ pub(crate) struct Core {
     /// The writer's side. In a read-only database it is never used.
     writers: Writers,
     pub(crate) log: Log,
+    /// Seals what is written, if the database is encrypted.
+    pub(crate) cipher: Option<Arc<Cipher>>,
     /// Others agree on commits.
     pub(crate) agreement: Option<Agreement>,
     /// From how many bytes on the log is long; `None` to go by the size of the data.
@@ -367,6 +371,27 @@ impl Database {
         self.0.core.read_only
     }
 
+    /// Whether the database is encrypted: see [`Options::encryption_key`].
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        self.0.core.cipher.is_some()
+    }
+
+    /// Replaces the key of an encrypted database. From then on it is opened with the new key only.
+    /// Nothing is encrypted anew: the key that the data are encrypted with stays, and only how it is
+    /// kept in the file changes. So copies and backups that were made before still have the old key.
+    pub fn set_encryption_key(&self, key: &EncryptionKey) -> Result<()> {
+        let core = &self.0.core;
+        if core.read_only {
+            return Err(Error::ReadOnly);
+        }
+        core.ensure_usable()?;
+        let cipher = core.cipher.as_ref().ok_or_else(|| Error::NotEncrypted { path: core.path.clone() })?;
+        let mut last = core.last_meta.lock();
+        cipher.rewrap(key)?;
+        core.rewrite_meta_pages(&mut last)
+    }
+
     /// Page size in bytes.
     #[must_use]
     pub fn page_size(&self) -> u32 {
@@ -406,17 +431,21 @@ impl Database {
         lock: &Path,
         options: &Options,
         page_size: u32,
+        metas: &[Vec<u8>],
     ) -> Result<Self> {
+        let cipher = files::cipher_of(metas, &options.encryption, disk.path())?;
         let identity = Identity { boot_id: [0; 2], inode: 0, device: 0 };
         let mode = Some(mode_of(options.durability));
         let (shared, attached) = Shared::attach(lock, identity, options.readers_max, mode)?;
+        let disk = over(disk, cipher.as_ref(), page_size)?;
         let pager = Pager::new(disk, page_size, options.checksums);
-        let (core, first) = Core::start(pager, log, shared, attached, Path::new("simulated"), options)?;
+        let (core, first) = Core::start(pager, log, cipher, shared, attached, Path::new("simulated"), options)?;
         Self::with_core(core, first)
     }
 
-    pub(crate) fn image_of_new(page_size: u32) -> Vec<u8> {
-        files::new_image(page_size)
+    pub(crate) fn image_of_new(page_size: u32, key: Option<&EncryptionKey>) -> Result<Vec<u8>> {
+        let cipher = key.map(Cipher::create).transpose()?;
+        Ok(files::new_image(page_size, cipher.as_ref()))
     }
 }
 
@@ -552,14 +581,19 @@ impl Core {
                 Shared::ensure_nobody_writes(&lock_path, dir, identity)?;
                 (Shared::private(&lock_path, identity, options.readers_max)?, Attached::First(None))
             }
+            // Said of the durability, where there can be no second process anyway.
+            Err(Error::DurabilityDiffers { .. }) if found.cipher.is_some() => {
+                return Err(Error::EncryptedInUse { path: dir.into() });
+            }
             attached => attached?,
         };
         let length = found.file.metadata().map_err(|e| Error::io("cannot read the size of", &data_path, e))?.len();
         let fair = if options.is_size_given { u64::MAX } else { crate::disk::fair_share(length) };
         let disk = FileDisk::new(found.file, data_path, options.size_max.min(fair), found.writable)?;
-        let disk = disk.temporary(options.temporary);
-        let pager = Pager::new(Box::new(disk), found.page_size, options.checksums);
-        let started = Self::start(pager, FileLog::pair(dir, &options.file_names.log)?, shared, attached, dir, options)?;
+        let disk = over(Box::new(disk.temporary(options.temporary)), found.cipher.as_ref(), found.page_size)?;
+        let pager = Pager::new(disk, found.page_size, options.checksums);
+        let log = FileLog::pair(dir, &options.file_names.log)?;
+        let started = Self::start(pager, log, found.cipher, shared, attached, dir, options)?;
         if options.temporary {
             std::fs::remove_dir_all(dir).map_err(|e| Error::io("cannot remove", dir, e))?;
         }
@@ -571,11 +605,15 @@ impl Core {
     fn start(
         pager: Pager,
         log: [Box<dyn LogFile>; 2],
+        cipher: Option<Arc<Cipher>>,
         shared: Shared,
         attached: Attached,
         dir: &Path,
         options: &Options,
     ) -> Result<(Self, bool)> {
+        if cipher.is_some() && matches!(attached, Attached::Joined) {
+            return Err(Error::EncryptedInUse { path: dir.into() });
+        }
         let core = Self {
             pager,
             shared,
@@ -584,7 +622,8 @@ impl Core {
             path: dir.to_owned(),
             read_only: options.read_only,
             writers: Writers::new(Workspace::new(Space::empty()), options.durability),
-            log: Log::new(log),
+            log: Log::new(log, cipher.clone()),
+            cipher,
             agreement: options.proposer.clone().map(Agreement::new),
             log_bytes: options.log_bytes,
             log_period: options.log_period,
@@ -818,14 +857,9 @@ impl Core {
         // Both meta pages get the same content, so that damage to one of them cannot look like a
         // torn write.
         last.0.clean = true;
-        last.0.manifest.clear();
         // The log files are deleted, so the log begins anew. Old records do not fit its chain.
         last.0.log.offset = 0;
-        let slot = last.1;
-        for slot in [1 - slot, slot] {
-            self.write_meta(&last.0, slot)?;
-            self.flush()?;
-        }
+        self.rewrite_meta_pages(&mut last)?;
         self.pager.disk().shrink(u64::from(last.0.page_count) * self.pager.page_size() as u64)?;
         self.log.remove();
         Ok(())
@@ -838,6 +872,14 @@ impl Core {
 
     pub(crate) fn is_read_only(&self) -> bool {
         self.read_only
+    }
+}
+
+/// The disk itself, or one over it that encrypts.
+fn over(disk: Box<dyn Disk>, cipher: Option<&Arc<Cipher>>, page_size: u32) -> Result<Box<dyn Disk>> {
+    match cipher {
+        Some(cipher) => Ok(Box::new(EncryptedDisk::new(disk, Arc::clone(cipher), page_size)?)),
+        None => Ok(disk),
     }
 }
 

@@ -1,9 +1,13 @@
 //! The data file: allocated before it is mapped, written through the map, flushed on request.
 //!
 //! [`Disk`] is the seam between the engine and the world: [`FileDisk`] is a file, tests put other
-//! disks in its place. Everything but the meta pages is written through the map; meta pages are
-//! written by [`Disk::write`], so that the kernel cannot put them on disk before the pages they
-//! refer to.
+//! disks in its place, and `encrypted_disk` puts itself between. Everything but the meta
+//! pages is written through the map; meta pages are written by [`Disk::write`], so that the kernel
+//! cannot put them on disk before the pages they refer to.
+//!
+//! The map of a file is the file. The map of an encrypted one is memory beside it: its pages are
+//! fetched before they are read, and stored before they are flushed. So the pager calls
+//! [`Disk::fetch`], [`Disk::take`] and [`Disk::store`], which a file does not need.
 //!
 //! Invariants:
 //! 1. Bytes below `allocated` are backed by disk space, except for free pages whose space was given
@@ -27,6 +31,7 @@ use rustix::fs::{AtFlags, FallocateFlags, StatxFlags, fallocate, statx};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
+use crate::page::{PageId, TxnId};
 use crate::{Error, Result};
 
 /// What the engine asks of the place that holds its pages.
@@ -61,10 +66,41 @@ pub(crate) trait Disk: Send + Sync {
     fn shrink(&self, bytes: u64) -> Result<()>;
     /// Writes without the map: for meta pages.
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()>;
-    /// Returns once everything written so far, through the map and without it, is on disk.
+    /// Returns once everything written so far is on disk: without the map, and through it. Where
+    /// pages have to be stored, only those count that were.
     fn sync(&self) -> Result<()>;
     /// The file, for messages.
     fn path(&self) -> &Path;
+
+    /// Whether the map is memory beside the file. Then no other process may have the file open.
+    fn is_fetched(&self) -> bool {
+        false
+    }
+    /// Brings a run of pages into the map, unless it is there. Not for pages that somebody may be
+    /// taking.
+    fn fetch(&self, _page: PageId, _pages: u32) -> std::result::Result<Fetched, &'static str> {
+        Ok(Fetched::Before)
+    }
+    /// A run of free pages is about to be written anew, so what the file has of it is not needed.
+    fn take(&self, _page: PageId, _pages: u32) {}
+    /// Writes runs of pages from the map to the file, if they are not the same: all that has changed
+    /// since the last steady point and belongs to this one.
+    fn store(&self, _runs: &[(PageId, u32)], _steady: TxnId) -> Result<()> {
+        Ok(())
+    }
+    /// Whether the file has a run of pages as the map has it. For pages of a steady point.
+    fn compare(&self, _page: PageId, _pages: u32) -> std::result::Result<(), &'static str> {
+        Ok(())
+    }
+}
+
+/// When a page came into the map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fetched {
+    /// It was there.
+    Before,
+    /// The file was read for it.
+    Now,
 }
 
 /// A data file in a directory.
@@ -73,6 +109,7 @@ pub(crate) struct FileDisk {
     path: PathBuf,
     base: NonNull<u8>,
     reserved: u64,
+    _counted: Reserved,
     allocated: AtomicU64,
     writable: bool,
     /// Nothing of it has to outlive the process.
@@ -87,6 +124,22 @@ unsafe impl Sync for FileDisk {}
 
 /// Bytes of address space that this process has reserved for all its databases.
 static RESERVED_BYTES: AtomicU64 = AtomicU64::new(0);
+
+/// Address space that counts as reserved until this is dropped.
+pub(crate) struct Reserved(u64);
+
+impl Reserved {
+    pub(crate) fn new(bytes: u64) -> Self {
+        RESERVED_BYTES.fetch_add(bytes, Ordering::Relaxed);
+        Self(bytes)
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        RESERVED_BYTES.fetch_sub(self.0, Ordering::Relaxed);
+    }
+}
 
 /// The address space of a process, less some for everything else.
 const ADDRESS_BYTES: u64 = 120 << 40;
@@ -132,8 +185,9 @@ impl FileDisk {
         // change its contents.
         let _ = unsafe { madvise(base, reserved as usize, Advice::Random) };
         let base = NonNull::new(base.cast()).expect("mmap does not return null");
-        RESERVED_BYTES.fetch_add(reserved, Ordering::Relaxed);
-        Ok(Self { file, path, base, reserved, allocated: AtomicU64::new(length), writable, temporary: false })
+        let _counted = Reserved::new(reserved);
+        let allocated = AtomicU64::new(length);
+        Ok(Self { file, path, base, reserved, _counted, allocated, writable, temporary: false })
     }
 
     /// The same for a file that nobody needs after the process.
@@ -154,7 +208,6 @@ impl FileDisk {
 
 impl Drop for FileDisk {
     fn drop(&mut self) {
-        RESERVED_BYTES.fetch_sub(self.reserved, Ordering::Relaxed);
         // SAFETY: the mapping was made by `new` with this length; whoever used it held a reference
         // to `self`.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.reserved as usize) };

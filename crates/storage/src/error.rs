@@ -166,6 +166,39 @@ pub enum Error {
         /// The newest version this build can read.
         supported: u32,
     },
+    /// The database is encrypted, and was opened without a key.
+    #[error("{path} is encrypted: give its key", path = path.display())]
+    KeyMissing {
+        /// The data file, or what else is encrypted.
+        path: PathBuf,
+    },
+    /// The database is encrypted with another key.
+    #[error("the key does not open {path}", path = path.display())]
+    WrongKey {
+        /// The data file, or what else is encrypted.
+        path: PathBuf,
+    },
+    /// A key was given for a database that is not encrypted.
+    #[error("{path} is not encrypted: open it without a key", path = path.display())]
+    NotEncrypted {
+        /// The data file, or what else is not encrypted.
+        path: PathBuf,
+    },
+    /// An encrypted database is open already, in this process or in another one. Its pages are in the
+    /// memory of whoever has it open, so that there can be one at a time.
+    #[error("{path} is encrypted and open already: one process at a time may have it open", path = path.display())]
+    EncryptedInUse {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Others than its owner may use the file with the key.
+    #[error("the key in {path} is not kept secret: its file has mode {mode:o}, allow its owner alone (chmod 600)", path = path.display())]
+    KeyFileOpen {
+        /// The file with the key.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
     /// The page size asked for is not the one the database was created with.
     #[error(
         "the database has pages of {found} bytes, but {wanted} were asked for (leave Options::page_size out to accept it)"

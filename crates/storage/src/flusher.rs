@@ -472,7 +472,7 @@ mod models {
     /// durable now and then and tells nobody.
     fn tasks_wait_for_flushes() {
         let slow = [Arc::new(Slow::default()), Arc::new(Slow::default())];
-        let log = Arc::new(Log::new(slow.clone().map(|slow| Box::new(SlowFile(slow)) as _)));
+        let log = Arc::new(Log::new(slow.clone().map(|slow| Box::new(SlowFile(slow)) as _), None));
         let signal: Arc<(Mutex<Asked>, Condvar)> = Arc::default();
         let writer = Arc::new(sync::Mutex::new(Position::default()));
         let (current, visible) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));

@@ -16,8 +16,10 @@
 //! | `root`, `tree`, `node` | where trees and states start; the B+tree and its pages |
 //! | `space`, `page_set` | free pages, in memory and on disk |
 //! | `reclaim`, `slow_readers` | reclaiming pages; what is done about snapshots that hold them back |
+//! | `page_file` | the data file of a copy in the making |
 //! | `page`, `meta` | the formats of pages and of the two meta pages |
 //! | `pager`, `disk`, `lock_file` | the map, the data file, the lock file: here lives `unsafe` |
+//! | `encryption`, `encrypted_disk` | keys and the cipher; plain pages in memory over sealed ones in a file |
 //! | `simulation` | a disk in memory that crashes and fails, for tests (feature `simulation`) |
 //! | `walk`, `check`, `stat`, `copy`, `backup`, `dump`, `trace` | tools |
 
@@ -37,6 +39,8 @@ mod db;
 mod diff;
 mod disk;
 pub mod dump;
+mod encrypted_disk;
+mod encryption;
 mod error;
 mod flusher;
 mod forest;
@@ -46,6 +50,8 @@ mod meta;
 mod node;
 mod options;
 mod page;
+mod page_bits;
+mod page_file;
 mod page_set;
 mod pager;
 mod past;
@@ -71,7 +77,7 @@ mod workspace;
 
 pub use agreed::{CommitRecord, split_records};
 pub use agreement::{Admission, Fate, Proposer};
-pub use backup::{BackupInfo, restore, restore_replica, verify_backup};
+pub use backup::{BackupInfo, restore, restore_encrypted, restore_replica, verify_backup, verify_encrypted_backup};
 pub use branch::{BranchInfo, BranchStat};
 pub use catalog::{Table, TableKind};
 pub use check::CheckReport;
@@ -80,6 +86,7 @@ pub use copy::CopyReport;
 pub use cursor::Cursor;
 pub use db::Database;
 pub use diff::{Both, DiffVisit};
+pub use encryption::{ENCRYPTION_KEY_BYTES, EncryptionKey, TransientCipher, TransientSeal};
 pub use error::{Error, Result};
 pub use forest::{BRANCH_NAME_BYTES_MAX, BranchId};
 pub use lock_file::ReaderInfo;

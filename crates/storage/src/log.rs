@@ -11,7 +11,7 @@
 //!           8  4  length of the whole record, a multiple of 8
 //!          12  4  zero
 //!          16  8  transaction
-//!          24     operations, then zeros
+//!          24     operations, then zeros; in an encrypted database sealed, and a tag of 16 bytes behind
 //! ```
 //! The chain of checksums starts from a number in the meta page. So a record counts only if all the
 //! records before it are there that were before it when it was written. Neither records that an
@@ -29,14 +29,16 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fstatvfs};
 use rustix::param::page_size;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
+use zeroize::Zeroizing;
 
+use crate::encryption::{Cipher, Place, TAG_BYTES};
 use crate::page::{TxnId, get_u32, get_u64};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result, disk};
@@ -312,6 +314,8 @@ pub(crate) fn record_of(bytes: &[u8], chain: u64) -> Option<(TxnId, u64)> {
 /// The two files, and who waits for them.
 pub(crate) struct Log {
     files: [Box<dyn LogFile>; 2],
+    /// Seals records, if the database is encrypted.
+    cipher: Option<Arc<Cipher>>,
     /// Written since the last flush by this process.
     dirty: [AtomicBool; 2],
     group: Mutex<Group>,
@@ -381,9 +385,10 @@ impl BackOff {
 }
 
 impl Log {
-    pub(crate) fn new(files: [Box<dyn LogFile>; 2]) -> Self {
+    pub(crate) fn new(files: [Box<dyn LogFile>; 2], cipher: Option<Arc<Cipher>>) -> Self {
         Self {
             files,
+            cipher,
             dirty: [AtomicBool::new(false), AtomicBool::new(false)],
             group: Mutex::default(),
             flushed: Condvar::new(),
@@ -392,9 +397,18 @@ impl Log {
         }
     }
 
-    /// Makes sure that a record of `bytes` bytes can be written, so that a commit cannot fail half
-    /// way.
+    /// How long a record is in the log that has `bytes` bytes with its header and operations.
+    pub(crate) fn written_bytes(&self, bytes: usize) -> usize {
+        bytes + if self.cipher.is_some() { TAG_BYTES } else { 0 }
+    }
+
+    /// Makes sure that a record of `bytes` bytes, header and operations, can be written, so that a
+    /// commit cannot fail half way.
     pub(crate) fn reserve(&self, at: Position, bytes: usize) -> Result<()> {
+        self.make_room(at, self.written_bytes(bytes))
+    }
+
+    fn make_room(&self, at: Position, bytes: usize) -> Result<()> {
         let file = &self.files[at.file as usize];
         let needed = at.offset + bytes as u64;
         if needed <= file.allocated() {
@@ -406,9 +420,12 @@ impl Log {
     /// Writes the record of a transaction. Gives the position behind it. Only the writer calls
     /// this.
     pub(crate) fn append(&self, at: Position, record: &mut record::Builder, txn: TxnId) -> Result<Position> {
+        if let Some(cipher) = &self.cipher {
+            record.encrypt(|operations| cipher.seal(Place::Record { txn, chain: at.chain }, operations));
+        }
         let bytes = record.seal(txn, at.chain);
         let (length, chain) = (bytes.len(), get_u64(bytes, 0));
-        self.reserve(at, length)?;
+        self.make_room(at, length)?;
         let file = &self.files[at.file as usize];
         let end = at.offset + length as u64;
         let zeros = padding(at.offset..end, page_size() as u64, file.allocated());
@@ -592,20 +609,35 @@ impl Log {
         mut visit: impl FnMut(TxnId, Position, &[u8]) -> Result<()>,
     ) -> Result<(Position, TxnId)> {
         let mut windows = [Window::default(), Window::default()];
+        let bytes_max = self.written_bytes(record::BYTES_MAX);
         loop {
             // A steady point that was begun and not finished has turned the log to the other file.
             let found = [at, at.turned()].into_iter().find_map(|at| {
                 let index = at.file as usize;
-                windows[index].record_length(&*self.files[index], at, after).transpose().map(|length| (at, length))
+                let length = windows[index].record_length(&*self.files[index], at, after, bytes_max);
+                length.transpose().map(|length| (at, length))
             });
             let Some((place, length)) = found else { return Ok((at, after)) };
             let length = length?;
             let record = windows[place.file as usize].bytes(place.offset, length);
             at = Position { file: place.file, offset: place.offset + length as u64, chain: get_u64(record, 0) };
             after = after.next();
-            visit(after, at, &record[RECORD_HEADER_BYTES..])?;
+            match &self.cipher {
+                None => visit(after, at, &record[RECORD_HEADER_BYTES..])?,
+                Some(cipher) => visit(after, at, &open(cipher, record, after, place.chain)?)?,
+            }
         }
     }
+}
+
+/// The operations of a sealed record.
+fn open(cipher: &Cipher, record: &[u8], txn: TxnId, chain: u64) -> Result<Zeroizing<Vec<u8>>> {
+    let sealed = &record[RECORD_HEADER_BYTES..];
+    let opened = sealed.split_last_chunk().and_then(|(operations, tag)| {
+        let mut operations = Zeroizing::new(operations.to_vec());
+        cipher.open(Place::Record { txn, chain }, &mut operations, tag).ok().map(|()| operations)
+    });
+    opened.ok_or(Error::CorruptedLog { reason: "a record is not what was encrypted for its place" })
 }
 
 /// A part of a file in memory.
@@ -638,13 +670,19 @@ impl Window {
     }
 
     /// The length of the record of the transaction after `after`, if the record is complete.
-    fn record_length(&mut self, file: &dyn LogFile, at: Position, after: TxnId) -> Result<Option<usize>> {
+    fn record_length(
+        &mut self,
+        file: &dyn LogFile,
+        at: Position,
+        after: TxnId,
+        bytes_max: usize,
+    ) -> Result<Option<usize>> {
         if !self.reach(file, at.offset, RECORD_HEADER_BYTES)? {
             return Ok(None);
         }
         let header = self.bytes(at.offset, RECORD_HEADER_BYTES);
         let (checksum, length) = (get_u64(header, 0), get_u32(header, 8) as usize);
-        let plausible = length >= RECORD_HEADER_BYTES && length.is_multiple_of(8) && length <= record::BYTES_MAX;
+        let plausible = length >= RECORD_HEADER_BYTES && length.is_multiple_of(8) && length <= bytes_max;
         if !plausible || TxnId(get_u64(header, 16)) != after.next() || !self.reach(file, at.offset, length)? {
             return Ok(None);
         }
@@ -799,7 +837,8 @@ mod tests {
     #[test]
     fn padding_touches_nothing_but_what_is_behind_a_record() {
         let dir = tempfile::tempdir().unwrap();
-        let (log, page) = (Log::new(FileLog::pair(dir.path(), &crate::FileNames::default().log).unwrap()), page_size());
+        let (log, page) =
+            (Log::new(FileLog::pair(dir.path(), &crate::FileNames::default().log).unwrap(), None), page_size());
         log.files[0].grow(16 * page as u64).unwrap();
         let mut bytes = vec![7; log.files[0].allocated() as usize];
         log.files[0].write(0, &bytes).unwrap();
@@ -934,8 +973,10 @@ pub(crate) mod models {
     fn commit_from_several_threads(fails_at: u64) {
         let files = [Arc::new(Slow::default()), Arc::new(Slow::default())];
         files[0].fails_at.store(fails_at, Ordering::SeqCst);
-        let log =
-            Arc::new(Log::new([Box::new(SlowFile(Arc::clone(&files[0]))), Box::new(SlowFile(Arc::clone(&files[1])))]));
+        let log = Arc::new(Log::new(
+            [Box::new(SlowFile(Arc::clone(&files[0]))), Box::new(SlowFile(Arc::clone(&files[1])))],
+            None,
+        ));
         let writer = Arc::new(sync::Mutex::new(Position::default()));
         let (current, visible) = (Arc::new(ScheduledU64::new(0)), Arc::new(ScheduledU64::new(0)));
         let threads: Vec<_> = (0..3)

@@ -5,8 +5,8 @@
 //! ```text
 //! 0          32      40       44          48          52 … 68    68        72         76      80         120
 //! | header   | magic | version | page_size | page_count | free map | toggles | manifest | flags | catalog | …
-//! 120           136   156      160        256                    1536                 4096
-//! | database id | log | forest | reserved | manifest (160 × 8) | toggles (640 × 4) |
+//! 120           136   156      160       256                    1536                 4096
+//! | database id | log | forest | sealing | manifest (160 × 8) | toggles (640 × 4) |
 //! ```
 //! Only the first 4096 bytes of a meta page are used, whatever the page size, and the checksum
 //! covers just these.
@@ -19,19 +19,22 @@
 //! - `log`: where the records of the transactions after this point begin: offset (8), chain (8),
 //!   file (4).
 //! - `forest`: the page that says which branches there are, or 0.
+//! - `sealing`: zeros, but in an encrypted database, where `encrypted_disk::sealed_meta` fills it in.
 //! - flag `CLEAN`: the database was closed; both meta pages hold the same point.
 
 use crate::log::Position;
 use crate::page::{self, HEADER_BYTES, PageId, PageKind, TxnId, get_u32, get_u64, put_u32, put_u64};
 use crate::root::{Root, Tree};
 
-/// The newest version of the file format that this build reads. It writes files that keep states of
-/// the past with it, and others with the one before.
-pub const FORMAT_VERSION: u32 = 4;
+/// The newest version of the file format that this build reads. It writes encrypted files with it,
+/// others that keep states of the past with the one before, and all others with the one before that.
+pub const FORMAT_VERSION: u32 = 5;
 /// The version of files that have never kept states of the past.
 const BASE_VERSION: u32 = 3;
 /// The first version whose files may keep states of the past. A file of it stays one.
 pub(crate) const PAST_VERSION: u32 = 4;
+/// The version of encrypted files, which may keep states of the past. No other file has it.
+pub(crate) const ENCRYPTED_VERSION: u32 = 5;
 /// The first version whose files may have branches.
 const FOREST_VERSION: u32 = 3;
 /// The bytes of a meta page that count.
@@ -61,9 +64,13 @@ const AT_CATALOG: usize = 80;
 const AT_DATABASE_ID: usize = 120;
 const AT_LOG: usize = 136;
 const AT_FOREST: usize = 156;
+/// What an encrypted database has beside.
+pub(crate) const AT_SEALING: usize = 160;
+pub(crate) const SEALING_BYTES: usize = 96;
 const AT_MANIFEST: usize = 256;
 const AT_TOGGLES: usize = 1536;
 const _: () = assert!(AT_CATALOG + Tree::BYTES == AT_DATABASE_ID);
+const _: () = assert!(AT_FOREST + 4 == AT_SEALING && AT_SEALING + SEALING_BYTES == AT_MANIFEST);
 const _: () = assert!(AT_MANIFEST + MANIFEST_MAX * 8 == AT_TOGGLES);
 const _: () = assert!(AT_TOGGLES + TOGGLES_MAX * 4 == META_BYTES);
 

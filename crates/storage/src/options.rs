@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::agreement::{Proposer, Proposing};
+use crate::encryption::{Cipher, EncryptionKey};
 use crate::slow_readers::SlowReaders;
 use crate::trace::{Tracer, WriteTrace};
 use crate::{Error, Result};
@@ -25,7 +26,8 @@ const SIZE_MAX_RANGE: std::ops::RangeInclusive<u64> = 256 << 10..=256 << 40;
 /// What a commit waits for, and so what a crash of the operating system can take.
 ///
 /// In every mode the database is intact after a crash; the modes differ in how much of the tail is
-/// lost. A crash of the process alone loses no commit in any mode.
+/// lost. A crash of the process alone loses no commit in any mode, unless the database is encrypted
+/// ([`Options::encryption_key`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// A commit returns once its record in the log is on disk: nothing is lost. Commits that come
@@ -120,6 +122,16 @@ impl std::fmt::Debug for Clock {
     }
 }
 
+/// How a database is encrypted.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Encryption {
+    #[default]
+    None,
+    Key(EncryptionKey),
+    /// As another database is, which this one becomes a copy of.
+    As(Arc<Cipher>),
+}
+
 /// The names of a database's files within its directory. All that open a database have to agree on
 /// them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,6 +175,7 @@ pub struct Options {
     pub(crate) file_names: FileNames,
     pub(crate) retention: Option<Retention>,
     pub(crate) clock: Clock,
+    pub(crate) encryption: Encryption,
 }
 
 impl Default for Options {
@@ -188,6 +201,7 @@ impl Default for Options {
             file_names: FileNames::default(),
             retention: None,
             clock: Clock::System,
+            encryption: Encryption::None,
         }
     }
 }
@@ -359,6 +373,46 @@ impl Options {
         self
     }
 
+    /// The key of an encrypted database. A new database is encrypted if this is given: its pages, its
+    /// log and its backups. An existing one has to be opened with its key, and one that is not
+    /// encrypted without any.
+    ///
+    /// An encrypted database is open once at a time, and has its pages in memory of the process as
+    /// long as it is open: all that were touched. A process that is killed leaves what is on disk,
+    /// which in `Durability::Lazy` and `NoSync` is the last steady point. Not together with
+    /// [`Options::proposer`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use colibri_storage::{Database, EncryptionKey, Error, Options};
+    /// let key = EncryptionKey::random()?;
+    /// let db = Database::open(dir.path(), &Options::new().encryption_key(key.clone()))?;
+    /// db.close()?;
+    /// assert!(matches!(Database::open(dir.path(), &Options::new()), Err(Error::KeyMissing { .. })));
+    /// let other = Options::new().encryption_key(EncryptionKey::random()?);
+    /// assert!(matches!(Database::open(dir.path(), &other), Err(Error::WrongKey { .. })));
+    /// Database::open(dir.path(), &Options::new().encryption_key(key))?;
+    /// # Ok::<(), colibri_storage::Error>(())
+    /// ```
+    #[must_use]
+    pub fn encryption_key(mut self, key: impl Into<Option<EncryptionKey>>) -> Self {
+        self.encryption = key.into().map_or(Encryption::None, Encryption::Key);
+        self
+    }
+
+    /// The key of other options, if they have one.
+    #[must_use]
+    pub fn encryption_key_of(mut self, other: &Self) -> Self {
+        self.encryption = other.encryption.clone();
+        self
+    }
+
+    /// Has a new database encrypted as another one is: with the same data key.
+    pub(crate) fn encrypted_as(mut self, cipher: Option<&Cipher>) -> Self {
+        self.encryption = cipher.map_or(Encryption::None, |cipher| Encryption::As(Arc::new(cipher.same())));
+        self
+    }
+
     /// Takes the records of commits to others, who agree on them: for `Durability::Agreed`, which
     /// needs one.
     #[must_use]
@@ -392,6 +446,10 @@ impl Options {
         if (self.durability == Durability::Agreed) != self.proposer.is_some() && !self.read_only {
             let reason = "agreed and a proposer need each other";
             return Err(Error::InvalidOption { option: "durability", reason });
+        }
+        if self.durability == Durability::Agreed && !matches!(self.encryption, Encryption::None) {
+            let reason = "a database with a log that others agree on cannot be encrypted";
+            return Err(Error::InvalidOption { option: "encryption_key", reason });
         }
         if self.temporary && (self.durability != Durability::NoSync || self.read_only || !self.create) {
             let reason = "a temporary database is made, written to, and never flushed";

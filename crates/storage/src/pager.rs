@@ -14,17 +14,14 @@
 
 #![allow(unsafe_code)]
 
-use std::alloc::Layout;
-use std::ops::{Deref, Range};
-use std::ptr::NonNull;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-
-use crate::disk::Disk;
+use crate::disk::{Disk, Fetched};
 use crate::node::{Node, Payload, leaf_pages_max};
 use crate::options::{Checksums, PAGE_SIZE_MIN};
 use crate::page::{self, PageId, PageKind, TxnId};
+use crate::page_bits::PageBits;
 use crate::{Error, Result};
 
 /// So many cache lines of a large value are loaded at once. Behind them the processor has
@@ -40,96 +37,6 @@ pub(crate) struct Bounds {
     pub(crate) newest: TxnId,
     /// Pages of transactions up to this one are sealed.
     pub(crate) steady: TxnId,
-}
-
-/// Words that are zero until they are written, in a mapping of their own. Memory for them exists
-/// from their first use on. An allocator might hand out memory that was used before and has to be
-/// cleared, and a bit for each page that a database could have is tens of megabytes.
-struct LazyWords {
-    base: NonNull<AtomicU64>,
-    count: usize,
-}
-
-// SAFETY: the mapping belongs to this value alone, and what is in it is shared as atomics.
-unsafe impl Send for LazyWords {}
-// SAFETY: as above.
-unsafe impl Sync for LazyWords {}
-
-impl LazyWords {
-    fn new(count: usize) -> Self {
-        let layout =
-            Layout::array::<AtomicU64>(count.max(1)).expect("bits of 32-bit page numbers fit an address space");
-        // SAFETY: a new anonymous mapping.
-        let base = unsafe {
-            mmap_anonymous(
-                std::ptr::null_mut(),
-                layout.size(),
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE | MapFlags::NORESERVE,
-            )
-        };
-        match base.ok().and_then(|base| NonNull::new(base.cast())) {
-            Some(base) => Self { base, count },
-            None => std::alloc::handle_alloc_error(layout),
-        }
-    }
-}
-
-impl Drop for LazyWords {
-    fn drop(&mut self) {
-        let bytes = self.count.max(1) * size_of::<AtomicU64>();
-        // SAFETY: the mapping of `new`, of the same length, to which there are no references any
-        // more.
-        let _ = unsafe { munmap(self.base.as_ptr().cast(), bytes) };
-    }
-}
-
-impl Deref for LazyWords {
-    type Target = [AtomicU64];
-
-    #[inline]
-    fn deref(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping is readable, zeroed at first, page-aligned, of this many words, and
-        // lives as long as `self`; any bits are a valid `AtomicU64`.
-        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.count) }
-    }
-}
-
-/// A bit for each page that has passed verification as a page of one kind. Untouched words cost
-/// nothing.
-struct Verified(LazyWords);
-
-impl Verified {
-    fn new(pages_max: u32) -> Self {
-        Self(LazyWords::new((pages_max as usize).div_ceil(64)))
-    }
-
-    #[inline]
-    fn contains(&self, id: PageId) -> bool {
-        self.0[id.index() / 64].load(Ordering::Relaxed) >> (id.0 % 64) & 1 == 1
-    }
-
-    #[inline]
-    fn insert(&self, id: PageId) {
-        // Checked without writing first: most pages that are used again have the same kind as
-        // before.
-        if !self.contains(id) {
-            self.0[id.index() / 64].fetch_or(1 << (id.0 % 64), Ordering::Relaxed);
-        }
-    }
-
-    #[inline]
-    fn remove(&self, id: PageId) {
-        if self.contains(id) {
-            self.0[id.index() / 64].fetch_and(!(1 << (id.0 % 64)), Ordering::Relaxed);
-        }
-    }
-
-    fn forget(&self, page_count: u32) {
-        for word in &self.0[..(page_count as usize).div_ceil(64)] {
-            word.store(0, Ordering::Relaxed);
-        }
-    }
 }
 
 /// Kept out of the usual path, so that it costs that path nothing.
@@ -156,10 +63,12 @@ pub(crate) struct Pager {
     pages_max: u32,
     checksums: Checksums,
     /// Tree pages that passed verification since the database was opened.
-    nodes: Verified,
+    nodes: PageBits,
     /// The same for heads of large values. The sets are apart, because a well-formed page of one
     /// kind is no page of the other.
-    large: Verified,
+    large: PageBits,
+    /// Pages have to be fetched before they are read.
+    fetches: bool,
     disk: Box<dyn Disk>,
 }
 
@@ -178,8 +87,9 @@ impl Pager {
             page_shift: page_size.trailing_zeros(),
             pages_max,
             checksums,
-            nodes: Verified::new(pages_max),
-            large: Verified::new(pages_max),
+            nodes: PageBits::new(pages_max),
+            large: PageBits::new(pages_max),
+            fetches: disk.is_fetched(),
             disk,
         }
     }
@@ -230,7 +140,29 @@ impl Pager {
         self.pages_max
     }
 
-    /// The bytes of a run of pages, unverified.
+    /// Brings a run of pages into the map, where the map is not the file. All that is verified, or
+    /// was written by this process, is there.
+    #[inline]
+    fn fetch(&self, id: PageId, pages: u32) -> std::result::Result<Fetched, &'static str> {
+        if self.fetches { self.disk.fetch(id, pages) } else { Ok(Fetched::Before) }
+    }
+
+    /// Compares a run of a steady point that is verified again with what the file has of it by now.
+    fn compare(&self, fetched: Fetched, id: PageId, pages: u32) -> std::result::Result<(), &'static str> {
+        match fetched {
+            Fetched::Before if self.fetches => self.disk.compare(id, pages),
+            _ => Ok(()),
+        }
+    }
+
+    /// The first page of a run, unverified. If it cannot be fetched, it is all zeros.
+    #[inline]
+    fn head(&self, id: PageId) -> &[u8] {
+        let _ = self.fetch(id, 1);
+        self.bytes(id, 1)
+    }
+
+    /// The bytes of a run of pages that is in the map, unverified.
     fn bytes(&self, id: PageId, pages: u32) -> &[u8] {
         debug_assert!(u64::from(id.0) + u64::from(pages) <= u64::from(self.pages_max));
         // SAFETY: callers keep the run below a page count that is allocated and mapped (invariant
@@ -372,7 +304,7 @@ impl Pager {
 
     /// Verifies a page as a tree page or as a large value, whichever it is.
     pub(crate) fn verified_run(&self, id: PageId, bounds: Bounds) -> Result<()> {
-        let large = id.0 < bounds.page_count && page::kind_of(self.bytes(id, 1)) == Some(PageKind::Overflow);
+        let large = id.0 < bounds.page_count && page::kind_of(self.head(id)) == Some(PageKind::Overflow);
         self.page(id, if large { Expected::Large } else { Expected::Node }, bounds).map(|_| ())
     }
 
@@ -382,16 +314,20 @@ impl Pager {
         if id.0 >= bounds.page_count {
             return Err(Error::Corrupted { page: id, reason: "the free map lies beyond the end of the file" });
         }
-        self.verify_bytes(id, bounds, true).map_err(|reason| Error::Corrupted { page: id, reason })?;
+        let damaged = |reason| Error::Corrupted { page: id, reason };
+        let fetched = self.fetch(id, 1).map_err(damaged)?;
+        self.verify_bytes(id, bounds, true).map_err(damaged)?;
         let head = self.bytes(id, 1);
         if page::kind_of(head) != Some(kind) {
             return Err(Error::Corrupted { page: id, reason: "it is not part of the free map" });
         }
+        self.compare(fetched, id, page::run_pages_of(head)).map_err(damaged)?;
         Ok(self.bytes(id, page::run_pages_of(head)))
     }
 
     #[cold]
-    fn verify(&self, id: PageId, expected: Expected, verified: &Verified, bounds: Bounds) -> Result<()> {
+    fn verify(&self, id: PageId, expected: Expected, verified: &PageBits, bounds: Bounds) -> Result<()> {
+        let fetched = self.fetch(id, 1).map_err(|reason| Error::Corrupted { page: id, reason })?;
         let head = self.bytes(id, 1);
         // The page was verified before and is verified again, because the policy says so. A page
         // that is newer than the steady point has no checksum, and may be in the middle of a
@@ -408,14 +344,20 @@ impl Pager {
             }
             _ => self.verify_bytes(id, bounds, self.checksums != Checksums::Never),
         };
+        let result = match page::txn_of(head) <= bounds.steady {
+            true => result.and_then(|()| self.compare(fetched, id, page::run_pages_of(head))),
+            false => result,
+        };
         result.map_err(|reason| Error::Corrupted { page: id, reason })?;
         verified.insert(id);
         Ok(())
     }
 
     fn verify_bytes(&self, id: PageId, bounds: Bounds, checksum: bool) -> std::result::Result<(), &'static str> {
+        self.fetch(id, 1)?;
         let head = self.bytes(id, 1);
         let pages = self.verify_header(id, head, bounds)?;
+        self.fetch(id, pages)?;
         let checksum = checksum && page::txn_of(head) <= bounds.steady;
         // Of a large value without a checksum, the header is all there is to verify.
         let pages = if checksum || page::kind_of(head) == Some(PageKind::WideLeaf) { pages } else { 1 };
@@ -468,20 +410,32 @@ impl Pager {
     /// while another process was writing it panicked, because what it had verified had changed.
     /// Fix: a copy is verified.
     pub(crate) fn was_written(&self, id: PageId, checksum_low: u32, bounds: Bounds) -> bool {
-        if id.0 >= bounds.page_count || page::checksum_of(self.bytes(id, 1)) as u32 != checksum_low {
+        if id.0 >= bounds.page_count || page::checksum_of(self.head(id)) as u32 != checksum_low {
             return false;
         }
         let head = self.bytes(id, 1).to_vec();
         let Ok(pages) = self.verify_header(id, &head, bounds) else { return false };
+        if self.fetch(id, pages).is_err() {
+            return false;
+        }
         let whole = if pages == 1 { head } else { self.bytes(id, pages).to_vec() };
         page::checksum_of(&whole) as u32 == checksum_low
             && self.verify_header(id, &whole, bounds) == Ok(pages)
             && self.verify_content(&whole, true, bounds).is_ok()
     }
 
+    /// Has pages that this process writes anew in the map, without what the file has of them.
+    #[inline]
+    fn take(&self, id: PageId, pages: u32) {
+        if self.fetches {
+            self.disk.take(id, pages);
+        }
+    }
+
     /// Marks a tree page that this process writes as verified.
     #[inline]
     pub(crate) fn mark_page(&self, id: PageId) {
+        self.take(id, 1);
         self.nodes.insert(id);
         self.large.remove(id);
     }
@@ -500,6 +454,7 @@ impl Pager {
 
     /// Marks pages of the free map as neither a tree page nor a large value.
     pub(crate) fn mark_neither(&self, id: PageId, pages: u32) {
+        self.take(id, pages);
         for page in (id.0..id.0 + pages).map(PageId) {
             self.nodes.remove(page);
             self.large.remove(page);
@@ -515,12 +470,12 @@ impl Pager {
     /// The transaction in the header of a page that this process trusts.
     #[inline]
     pub(crate) fn birth(&self, id: PageId) -> TxnId {
-        page::txn_of(self.bytes(id, 1))
+        page::txn_of(self.head(id))
     }
 
     /// The header of a page that this process trusts: its transaction and the length of its run.
     pub(crate) fn birth_and_pages(&self, id: PageId) -> (TxnId, u32) {
-        let head = self.bytes(id, 1);
+        let head = self.head(id);
         (page::txn_of(head), page::run_pages_of(head))
     }
 
@@ -583,6 +538,7 @@ impl Pager {
 
     /// Raw bytes of a range of pages, for copying a file whose snapshot is pinned.
     pub(crate) fn raw(&self, id: PageId, pages: u32) -> &[u8] {
+        let _ = self.fetch(id, pages);
         self.bytes(id, pages)
     }
 }

@@ -2,7 +2,8 @@
 //! write to it.
 //!
 //! After a crash of the system, the newest complete steady point counts, and the log behind it is
-//! replayed. After the death of a process, the lock file still knows the newest root.
+//! replayed. After the death of a process, the lock file still knows the newest root, and the map has
+//! its pages, unless the database is encrypted.
 
 use std::sync::Arc;
 
@@ -78,7 +79,9 @@ impl Core {
             self.repair_other_meta(&mut meta, slot)?;
         }
         let mut root = meta.root();
-        if let Some(left) = left.filter(|left| left.txn > meta.txn) {
+        // What a dead process had in memory of its own is gone.
+        let survives = !self.pager.disk().is_fetched();
+        if let Some(left) = left.filter(|left| survives && left.txn > meta.txn) {
             let fits = u64::from(left.page_count) * self.pager.page_size() as u64 <= self.pager.disk().allocated();
             // Another file may have been copied over this one since. Then the page that the
             // transaction wrote last, of the main branch or of the forest, is not in it.
@@ -306,13 +309,7 @@ impl Core {
         // Nothing was replayed: writes the same point to both meta pages.
         let mut last = self.last_meta.lock();
         last.0.log = root.log;
-        last.0.manifest.clear();
         last.0.clean = false;
-        let slot = last.1;
-        for slot in [1 - slot, slot] {
-            self.write_meta(&last.0, slot).inspect_err(|_| self.poison())?;
-            self.flush()?;
-        }
-        Ok(())
+        self.rewrite_meta_pages(&mut last)
     }
 }

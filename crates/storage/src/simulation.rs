@@ -46,7 +46,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::disk::Disk;
 use crate::log::{LogFile, growth};
-use crate::{Database, Error, Options, Result};
+use crate::{Database, EncryptionKey, Error, Options, Result};
 
 const SECTOR_BYTES: usize = 512;
 const RESERVED_BYTES: u64 = 32 << 20;
@@ -65,6 +65,40 @@ impl Wreck {
     /// The highest number that had been given to [`SimDisk::acknowledge`].
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged
+    }
+}
+
+#[cfg(test)]
+impl Wreck {
+    /// How many sectors the pages have.
+    pub(crate) fn sectors(&self, sector_bytes: usize) -> usize {
+        self.image.len() / sector_bytes
+    }
+
+    /// With one sector of the pages as another wreck has it.
+    pub(crate) fn with_sector_of(&self, other: &Self, sector: usize, sector_bytes: usize) -> Self {
+        let mut bytes = vec![0; sector_bytes];
+        if let Some(old) = other.image.get(sector * sector_bytes..(sector + 1) * sector_bytes) {
+            bytes.copy_from_slice(old);
+        }
+        self.with_bytes(sector * sector_bytes, &bytes)
+    }
+
+    /// With one sector of the pages that was never written.
+    pub(crate) fn with_zeros(&self, sector: usize, sector_bytes: usize) -> Self {
+        self.with_bytes(sector * sector_bytes, &vec![0; sector_bytes])
+    }
+
+    fn with_bytes(&self, offset: usize, bytes: &[u8]) -> Self {
+        let mut image = self.image.clone();
+        image[offset..offset + bytes.len()].copy_from_slice(bytes);
+        Self { image, logs: self.logs.clone(), acknowledged: self.acknowledged }
+    }
+
+    /// Whether bytes are anywhere in it.
+    pub(crate) fn holds(&self, bytes: &[u8]) -> bool {
+        let mut files = std::iter::once(&self.image).chain(&self.logs);
+        files.any(|file| file.windows(bytes.len()).any(|window| window == bytes))
     }
 }
 
@@ -266,7 +300,13 @@ impl SimDisk {
     /// With a new database. Crashes happen at one in `rarity` occasions: at each with 1, at
     /// practically none with [`u32::MAX`].
     pub fn of_new(seed: u64, rarity: u32) -> Self {
-        Self::new(&Database::image_of_new(PAGE_BYTES), &Default::default(), seed, rarity)
+        Self::of_new_encrypted(seed, rarity, None)
+    }
+
+    /// As [`SimDisk::of_new`], with an encrypted database if there is a key.
+    pub fn of_new_encrypted(seed: u64, rarity: u32, key: Option<&EncryptionKey>) -> Self {
+        let image = Database::image_of_new(PAGE_BYTES, key).expect("random numbers");
+        Self::new(&image, &Default::default(), seed, rarity)
     }
 
     /// What a crash left, on a disk that works.
@@ -293,7 +333,9 @@ impl SimDisk {
         let logs = [0, 1].map(|file| {
             Box::new(SimLog { disk: self.clone(), file, written: AtomicBool::new(false) }) as Box<dyn LogFile>
         });
-        Database::on_disk(Box::new(self.clone()), logs, &self.lock.path().join("lock"), options, PAGE_BYTES)
+        let metas = [0, 1].map(|slot| self.memory()[slot * PAGE_BYTES as usize..][..PAGE_BYTES as usize].to_vec());
+        let lock = self.lock.path().join("lock");
+        Database::on_disk(Box::new(self.clone()), logs, &lock, options, PAGE_BYTES, &metas)
     }
 
     /// A commit is durable, as far as the engine says: all up to it have to survive.

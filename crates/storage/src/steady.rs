@@ -4,7 +4,7 @@
 //! Making one takes four steps:
 //! 1. Plan, with the workspace locked ([`crate::space::Space::begin_steady`]). From here on the
 //!    root's pages are pinned, and the log goes on in its other file.
-//! 2. Seal the planned pages with their checksums.
+//! 2. Seal the planned pages with their checksums. Where the map is not the file, write them to it.
 //! 3. Flush them, write the meta page, flush that. If they are few, list them in the meta page
 //!    instead and flush once.
 //! 4. Let the new point replace the old one, whose pages become free with the next transaction.
@@ -23,7 +23,7 @@ use crate::db::Core;
 use crate::forest::Forest;
 use crate::log::Position;
 use crate::meta::{MANIFEST_MAX, Meta, PAST_VERSION};
-use crate::page::PageId;
+use crate::page::{PageId, TxnId};
 use crate::root::Root;
 use crate::space::{SPARE_BYTES, SteadyPlan, Trim};
 use crate::sync::{Condvar, Mutex};
@@ -277,7 +277,7 @@ impl Core {
             catalog: root.catalog,
             forest: root.forest,
             log: root.log,
-            version: if self.past.is_on() { PAST_VERSION } else { last.0.version },
+            version: if self.past.is_on() { last.0.version.max(PAST_VERSION) } else { last.0.version },
             ..plan.meta
         };
         let one_flush = alone && plan.runs.len() <= MANIFEST_MAX;
@@ -289,6 +289,7 @@ impl Core {
         }
         self.trace(WriteKind::Steady, root.txn, None, || plan.runs.clone());
         let slot = 1 - last.1;
+        self.store(&plan.runs, root.txn)?;
         if !one_flush {
             if !alone && matches!(self.durability, Durability::Sync | Durability::Agreed) {
                 self.write_out(plan.runs)?;
@@ -302,6 +303,11 @@ impl Core {
         Ok(())
     }
 
+    /// Writes pages to the file, where the map is not the file.
+    fn store(&self, runs: &[(PageId, u32)], steady: TxnId) -> Result<()> {
+        self.pager.disk().store(runs, steady).inspect_err(|_| self.poison())
+    }
+
     /// Writes pages in batches, so that a flush of the log in between does not wait for all of
     /// them.
     fn write_out(&self, mut runs: Vec<(PageId, u32)>) -> Result<()> {
@@ -310,6 +316,18 @@ impl Core {
         for ranges in batches(runs, page_size) {
             // A later flush would neither write what failed here nor report it.
             self.pager.disk().write_out(&ranges).inspect_err(|_| self.poison())?;
+        }
+        Ok(())
+    }
+
+    /// Writes the last steady point to both meta pages.
+    pub(crate) fn rewrite_meta_pages(&self, last: &mut (Meta, u32)) -> Result<()> {
+        let (meta, slot) = last;
+        // The pages of the point are on disk, so none has to be listed.
+        meta.manifest.clear();
+        for slot in [1 - *slot, *slot] {
+            self.write_meta(meta, slot).inspect_err(|_| self.poison())?;
+            self.flush()?;
         }
         Ok(())
     }

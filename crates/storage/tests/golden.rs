@@ -15,6 +15,8 @@ use colibri_storage::{Database, Durability, Options, Snapshot, TableKind};
 
 #[path = "golden/backup.rs"]
 mod backup;
+#[path = "golden/encrypted.rs"]
+mod encrypted;
 #[path = "golden/forest.rs"]
 mod forest;
 #[path = "golden/log.rs"]

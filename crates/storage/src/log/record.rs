@@ -15,6 +15,7 @@ use std::ops::Bound;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::RECORD_HEADER_BYTES;
+use crate::encryption::TAG_BYTES;
 use crate::page::{TxnId, get_u16, get_u32, get_u64, put_u32, put_u64};
 use crate::{Error, Result, TableKind};
 
@@ -254,6 +255,15 @@ impl Builder {
         }
         self.bytes.extend_from_slice(key.unwrap_or_default());
         self.bytes.extend_from_slice(value.unwrap_or_default());
+    }
+
+    /// Encrypts the operations, padded with zeros, and adds the tag that this gives. The record is to
+    /// be sealed next, and nothing is added to it any more.
+    pub(crate) fn encrypt(&mut self, encrypt: impl FnOnce(&mut [u8]) -> [u8; TAG_BYTES]) {
+        let length = self.bytes();
+        self.bytes.resize(length, 0);
+        let tag = encrypt(&mut self.bytes[RECORD_HEADER_BYTES..]);
+        self.bytes.extend_from_slice(&tag);
     }
 
     /// Completes the record: its bytes, beginning with its checksum.

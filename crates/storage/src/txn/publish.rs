@@ -91,7 +91,7 @@ impl Core {
         }
         let log = matches!(way, Way::Logged).then(|| {
             let Position { file, offset, .. } = before.log;
-            (file, offset..offset + work.record.bytes() as u64)
+            (file, offset..offset + self.log.written_bytes(work.record.bytes()) as u64)
         });
         self.trace(WriteKind::Commit, txn, log, || work.allocated_runs(&self.pager));
         work.commit();
