@@ -109,7 +109,7 @@ impl EncryptionKey {
     /// space around them.
     ///
     /// ```
-    /// use colibri_storage::Key;
+    /// use colibri_storage::EncryptionKey;
     /// let digits = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n";
     /// assert_eq!(EncryptionKey::parse(digits.as_bytes())?, EncryptionKey::new(std::array::from_fn(|i| i as u8)));
     /// assert!(EncryptionKey::parse(b"a password").is_err());
