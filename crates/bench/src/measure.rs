@@ -6,6 +6,7 @@
 //! | `flags`, `workplace` | flags that benchmarks share; the directory that databases are made in |
 //! | `environment`, `mounts` | the machine and the build that a result is of |
 //! | `cost`, `accounts`, `process_tree`, `energy` | what the operating system knows of processor time, bytes, memory and energy |
+//! | `memory_limit` | a limit on the memory of processes, for data larger than it |
 //! | `schedule`, `random` | arrivals in open loop; numbers that a seed repeats |
 //! | `bootstrap`, `latency` | medians with confidence intervals; latencies as percentiles |
 //! | `format`, `plot` | numbers, tables and charts |
@@ -20,6 +21,7 @@ pub(crate) mod error;
 pub(crate) mod flags;
 pub(crate) mod format;
 pub(crate) mod latency;
+pub(crate) mod memory_limit;
 pub mod mounts;
 pub(crate) mod output;
 pub(crate) mod plot;

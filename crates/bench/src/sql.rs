@@ -47,6 +47,7 @@ use clap::Args;
 
 use crate::measure::environment::Environment;
 use crate::measure::flags::check_range;
+use crate::measure::memory_limit::{self, MemoryLimit};
 use crate::measure::output::{self, say};
 use crate::measure::{Error, Result};
 use crate::sql::workload::Workload;
@@ -259,6 +260,7 @@ pub(crate) fn run(args: &CommonArgs, workload: &Arc<dyn Workload>) -> Result<()>
     ensure_there(args, &**workload)?;
     let files = Files::of(args, workload.name());
     files.ensure_writable()?;
+    let _limit = limit_memory(args)?;
     let opened = open(args, workload)?;
     if let Some(pid) = args.server_pid {
         ledger::ensure_server(pid, opened.target.place())?;
@@ -274,5 +276,19 @@ pub(crate) fn run(args: &CommonArgs, workload: &Arc<dyn Workload>) -> Result<()>
     match result.is_bad() {
         false => Ok(()),
         true => Err(Error::InvalidResults { invalid: 1, total: 1 }),
+    }
+}
+
+/// Limits the memory of who is measured, until the result is dropped. Files that are there already
+/// are put out of memory.
+fn limit_memory(args: &CommonArgs) -> Result<Option<MemoryLimit>> {
+    if let (Some(_), Some(dir)) = (args.memory_limit, &args.dir)
+        && dir.is_dir()
+    {
+        memory_limit::forget_files(dir)?;
+    }
+    match args.server_pid.filter(|_| args.target.contains("://")) {
+        Some(pid) => MemoryLimit::of(pid, args.memory_limit),
+        None => MemoryLimit::of_self(args.memory_limit),
     }
 }

@@ -34,7 +34,8 @@ use super::update::{ChangePlan, assign, change_row, columns_set};
 use super::writing::{ChangeRun, Changes, Outcome};
 use super::{Batch, Exec, operator_cache};
 use crate::eval::Evaluate as _;
-use crate::plan::{Arbiter, ConflictAction, Insert, Node, OnConflict, RowCheck, TableRules};
+use crate::expr::{Expr, walk};
+use crate::plan::{Arbiter, ConflictAction, Fragment, Insert, Node, OnConflict, RowCheck, TableRules};
 
 /// Writes new rows into a table: for INSERT and COPY.
 pub struct RowWriter {
@@ -283,6 +284,24 @@ impl Conflict {
             additions: Vec::new(),
         }
     }
+}
+
+/// Whether a plan inserts one row that is made of parameters, and nothing else in it looks at these: then
+/// it can insert a row for each of several sets of them ([`super::Execution::runs_for_each`]), and nobody can
+/// tell that from as many statements within one transaction.
+#[must_use]
+pub fn inserts_for_each(fragment: &Fragment) -> bool {
+    let Node::Insert(insert) = &fragment.root else { return false };
+    let Insert { source, on_conflict: None, returning: None, rules, .. } = &**insert else { return false };
+    let asks = |expr: &Expr| walk::any(expr, &|part| matches!(part, Expr::Subquery(_)));
+    let takes_params = |expr: &Expr| walk::any(expr, &|part| matches!(part, Expr::Param(_)));
+    let values = match source {
+        // Defaults are filled in.
+        Node::Project { input, exprs, .. } if !exprs.iter().any(|expr| asks(expr) || takes_params(expr)) => &**input,
+        source => source,
+    };
+    let Node::Values { rows } = values else { return false };
+    rows.len() == 1 && !rows.iter().flatten().any(asks) && rules.triggers.is_none() && !rules.is_view
 }
 
 impl InsertRun {

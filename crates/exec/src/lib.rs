@@ -149,7 +149,7 @@ pub use batch::{Batch, LEFTOVER_CELLS_MAX, trim_leftover};
 pub use constraints::deferred::Deferred;
 pub use constraints::validate::{check_table, with_exec};
 pub use eval::{Evaluate, Scope, value_of};
-pub use insert::RowWriter;
+pub use insert::{RowWriter, inserts_for_each};
 pub use inverted::rows_of_tokens;
 pub use memory::{EngineMemory, MemoryLimits, RowsHeld, SessionMemory};
 pub use memory::{MemoryTotal, TempFileCounts};
@@ -299,6 +299,9 @@ pub struct Statement {
     is_apart: bool,
     /// What entries were is kept from the first step on.
     is_apart_yet: bool,
+    /// There are so many sets of parameters, one behind the other: see
+    /// [`Execution::runs_for_each`]. 0 where there is one.
+    param_sets: usize,
     /// It is run by a function, within another statement.
     is_inner: bool,
     /// One of these may take rows away, or change their keys.
@@ -341,6 +344,7 @@ impl Statement {
         self.has_parts = false;
         (self.is_apart, self.is_apart_yet, self.is_inner) = (false, false, false);
         self.takes_away = false;
+        self.param_sets = 0;
         self.fixed_calls = Vec::new();
         self.effects = VecDeque::new();
     }
@@ -495,6 +499,8 @@ pub(crate) struct Tree {
     width: usize,
     /// See [`Execution::may_fetch_anew`].
     may_fetch_anew: bool,
+    /// See [`Execution::yields_to_fetches`].
+    reads_in_bulk: bool,
     /// Why each run fails.
     fails: Option<Box<Error>>,
 }
@@ -504,7 +510,7 @@ impl Tree {
     fn new(fragment: &Fragment) -> Box<Self> {
         let mut lowering = Lowering::default();
         let run = lowering.run(&fragment.root);
-        let Lowering { operators, plan_bytes, statement, may_fetch_anew, .. } = lowering;
+        let Lowering { operators, plan_bytes, statement, may_fetch_anew, reads_in_bulk, .. } = lowering;
         Box::new(Self {
             id: fragment.id,
             run,
@@ -514,6 +520,7 @@ impl Tree {
             statement,
             lists: RefCell::default(),
             may_fetch_anew,
+            reads_in_bulk,
             width: if fragment.is_marked { usize::MAX } else { fragment.columns.len() },
             fails: fragment.fails.clone().map(Box::new),
         })
@@ -596,6 +603,14 @@ impl Execution {
         }
     }
 
+    /// Inserts a row for each of so many sets of parameters, which are one behind the other. Only of
+    /// statements that [`inserts_for_each`] is true of.
+    pub fn runs_for_each(&mut self, param_sets: usize) {
+        if let Lowered::Tree(tree) = &mut self.0 {
+            tree.statement.param_sets = param_sets;
+        }
+    }
+
     /// Says that it is run by a function, within another statement: what that one keeps of entries
     /// stays.
     pub fn runs_within(&mut self) {
@@ -644,6 +659,16 @@ impl Execution {
     /// the statement has to run again ([`Pause::FetchAnew`]).
     pub fn may_fetch_anew(&self) -> bool {
         matches!(&self.0, Lowered::Tree(tree) if tree.may_fetch_anew)
+    }
+
+    /// Whether it loses nothing when its calls are interrupted to fetch
+    /// ([`colibri_txn::Transaction::let_fetch`]): it goes on where it was, and reads neither by columns
+    /// nor in parts at the same time, which no interruption may break.
+    pub fn yields_to_fetches(&self) -> bool {
+        match &self.0 {
+            Lowered::Point(_) => true,
+            Lowered::Tree(tree) => !tree.may_fetch_anew && !tree.reads_in_bulk,
+        }
     }
 
     /// How many rows an INSERT, UPDATE or DELETE changed so far; `None` for others.

@@ -59,6 +59,8 @@ pub(super) struct Lowering {
     rests: Vec<RestId>,
     /// See [`super::Execution::may_fetch_anew`].
     pub(super) may_fetch_anew: bool,
+    /// Something reads by columns, or in parts at the same time.
+    pub(super) reads_in_bulk: bool,
     /// What is at hand and may be divided.
     dividing: Option<Dividing>,
 }
@@ -203,6 +205,7 @@ impl Lowering {
 
     /// A grouping or a sort that may be divided.
     pub(super) fn divided(&mut self, plan: &Arc<Node>, scan: &Arc<Scan>) -> Divided {
+        self.reads_in_bulk = true;
         self.operators += 1;
         let input_number = self.operators;
         plan.for_each_expr(&mut |expr| self.queries(expr));

@@ -45,17 +45,26 @@ impl Operator for ValuesRun {
     }
 
     fn step(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
-        let rows = &self.rows;
-        let Some(first) = rows.get(self.done) else { return Ok(Step::Done) };
+        let sets = ex.statement.param_sets.max(1);
+        let count = self.rows.len() * sets;
+        if self.done >= count {
+            return Ok(Step::Done);
+        }
         if ex.is_used_up() {
             return Ok(Step::Yield);
         }
-        out.reset(first.len());
+        let params = ex.cx.params;
+        let set_width = params.len() / sets;
+        out.reset(self.rows[0].len());
         let mut scope = ex.scope();
-        while self.done < rows.len() && !out.is_full() {
+        while self.done < count && !out.is_full() {
             let values = out.push();
             let begun = take_up(&mut self.begun, values);
-            for (place, expr) in rows[self.done].iter().enumerate().skip(begun) {
+            let (set, row) = (self.done / self.rows.len(), self.done % self.rows.len());
+            if sets > 1 {
+                scope.params = &params[set * set_width..][..set_width];
+            }
+            for (place, expr) in self.rows[row].iter().enumerate().skip(begun) {
                 match expr.eval_owned(&mut scope, &[]) {
                     Ok(value) => values[place] = value,
                     Err(error) => {

@@ -9,7 +9,7 @@
 //! `COLIBRI_SLT_COLUMNS=on` plans with every rewrite that is allowed, from one row on, so that all
 //! groupings that can work on column vectors do; `off` plans the same, and works on rows.
 //!
-//! `slt_in_memory` and `slt_fetched` run them on other stores.
+//! `slt_in_memory`, `slt_fetched` and `slt_from_disk` run them on other stores.
 
 #![allow(clippy::unwrap_used)]
 

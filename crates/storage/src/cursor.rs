@@ -6,8 +6,11 @@
 //! Invariant: a valid cursor's stack leads from the root to a leaf, each step within the bounds of
 //! its page.
 
+use std::cell::Cell;
+
 use smallvec::SmallVec;
 
+use crate::ahead::{self, Moment, ScanAhead};
 use crate::catalog::TableKind;
 use crate::composite;
 use crate::node::{LeafEntries, Node, decode_large, key_bytes_max};
@@ -15,6 +18,9 @@ use crate::page::PageId;
 use crate::pager::{Bounds, Pager};
 use crate::root::Tree;
 use crate::{Error, Result};
+
+/// After a large value that came from the disk, those of so many leaves are asked for beforehand.
+const LARGE_AHEAD: u8 = 16;
 
 #[derive(Clone, Copy)]
 struct Frame<'a> {
@@ -39,6 +45,12 @@ pub(crate) struct RawCursor<'a> {
     /// The current value, or where it is if it is large.
     value: &'a [u8],
     large: bool,
+    ahead: ScanAhead,
+    /// The direction of the last move between leaves; at first forward.
+    forward: bool,
+    /// Large values are read, and come from the disk: those of so many leaves more are asked for
+    /// beforehand.
+    large_ahead: Cell<u8>,
 }
 
 impl<'a> RawCursor<'a> {
@@ -55,6 +67,9 @@ impl<'a> RawCursor<'a> {
             key_len: 0,
             value: &[],
             large: false,
+            ahead: ScanAhead::default(),
+            forward: true,
+            large_ahead: Cell::new(0),
         }
     }
 
@@ -76,9 +91,22 @@ impl<'a> RawCursor<'a> {
     #[inline]
     pub(crate) fn value(&self) -> Result<&'a [u8]> {
         if self.large {
-            return self.pager.value(self.bounds, decode_large(self.value));
+            return self.large_value();
         }
         Ok(self.value)
+    }
+
+    #[cold]
+    fn large_value(&self) -> Result<&'a [u8]> {
+        let started = Moment::now();
+        let value = self.pager.value(self.bounds, decode_large(self.value));
+        if started.was_slow()
+            && let Some(leaf) = self.leaf
+        {
+            self.large_ahead.set(LARGE_AHEAD);
+            ahead::large_values(leaf.node(), self.index, self.forward, self.pager, self.bounds);
+        }
+        value
     }
 
     /// Splits the current key of a table with many values; the key goes to `out`, the value starts
@@ -153,6 +181,7 @@ impl<'a> RawCursor<'a> {
     }
 
     pub(crate) fn last(&mut self) -> Result<bool> {
+        self.forward = false;
         Ok(self.start(|node| node.count().saturating_sub(1))? && self.settle_forward()?)
     }
 
@@ -240,7 +269,7 @@ impl<'a> RawCursor<'a> {
                 if frame.index + 1 < frame.node.count() {
                     self.pager.prefetch_whole(frame.node.child(frame.index + 1), self.bounds);
                 }
-                return self.enter(frame, |_| 0);
+                return self.enter(frame, true);
             }
         }
         Ok(self.leave())
@@ -259,17 +288,27 @@ impl<'a> RawCursor<'a> {
             if frame.index > 0 {
                 frame.index -= 1;
                 self.stack.push(frame);
-                return self.enter(frame, |node| node.count().saturating_sub(1));
+                return self.enter(frame, false);
             }
         }
         Ok(self.leave())
     }
 
-    /// Goes down from a branch on top of the stack.
-    fn enter(&mut self, frame: Frame<'a>, choose: impl FnMut(Node<'a>) -> usize) -> Result<bool> {
+    /// Goes down from a branch on top of the stack, to the first entry below it or to the last.
+    fn enter(&mut self, frame: Frame<'a>, forward: bool) -> Result<bool> {
+        self.forward = forward;
+        let started = Moment::now();
+        let choose = |node: Node<'a>| if forward { 0 } else { node.count().saturating_sub(1) };
         if let Err(e) = self.descend(frame.node.child(frame.index), choose) {
             self.leave();
             return Err(e);
+        }
+        if let (Some(leaf), Some(&Frame { node, index })) = (self.leaf, self.stack.last()) {
+            self.ahead.came_to(started, leaf.node(), (node, index), forward, (self.pager, self.bounds));
+            if let Some(left) = self.large_ahead.get().checked_sub(1) {
+                self.large_ahead.set(left);
+                ahead::large_values(leaf.node(), self.index, forward, self.pager, self.bounds);
+            }
         }
         match self.leaf {
             Some(leaf) if self.index < leaf.count() => self.load(),

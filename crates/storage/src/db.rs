@@ -439,6 +439,7 @@ impl Database {
         let (shared, attached) = Shared::attach(lock, identity, options.readers_max, mode)?;
         let disk = over(disk, cipher.as_ref(), page_size)?;
         let pager = Pager::new(disk, page_size, options.checksums);
+        pager.cold.pretend(options.seems_cold);
         let (core, first) = Core::start(pager, log, cipher, shared, attached, Path::new("simulated"), options)?;
         Self::with_core(core, first)
     }
@@ -592,6 +593,7 @@ impl Core {
         let disk = FileDisk::new(found.file, data_path, options.size_max.min(fair), found.writable)?;
         let disk = over(Box::new(disk.temporary(options.temporary)), found.cipher.as_ref(), found.page_size)?;
         let pager = Pager::new(disk, found.page_size, options.checksums);
+        pager.cold.pretend(options.seems_cold);
         let log = FileLog::pair(dir, &options.file_names.log)?;
         let started = Self::start(pager, log, found.cipher, shared, attached, dir, options)?;
         if options.temporary {

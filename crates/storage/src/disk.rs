@@ -30,6 +30,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, FallocateFlags, StatxFlags, fallocate, statx};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use smallvec::SmallVec;
 
 use crate::page::{PageId, TxnId};
 use crate::{Error, Result};
@@ -58,6 +59,18 @@ pub(crate) trait Disk: Send + Sync {
     fn punch(&self, offset: u64, bytes: u64) -> Result<()>;
     /// Brings a range that is backed by disk space into memory, ready for writing. A hint.
     fn populate(&self, offset: u64, bytes: u64);
+    /// Starts reading what is not in memory of a range, without waiting for it. Tells whether
+    /// anything was missing. A hint.
+    fn read_ahead(&self, _offset: u64, _bytes: u64) -> bool {
+        false
+    }
+    /// Has a range in memory whose bytes nobody needs, without reading it; they may become zero. Tells
+    /// whether anything was missing. A hint.
+    fn claim(&self, _offset: u64, _bytes: u64) -> bool {
+        false
+    }
+    /// Returns once a range that was asked for is in memory. A hint: it may be gone again.
+    fn await_read(&self, _offset: u64, _bytes: u64) {}
     /// Starts writing changed pages in ascending ranges, so that the next flush has less to do. A
     /// crash before that flush may take any of them. An error is not reported twice: the next flush
     /// may succeed although bytes are missing.
@@ -181,7 +194,7 @@ impl FileDisk {
         };
         // Reading ahead around a fault makes large folios, and a large folio is written back whole
         // when one of its pages changes: measured at 475 times the bytes. Cursors ask for what they
-        // need ahead themselves. SAFETY: the range is the mapping just made; the advice does not
+        // need ahead themselves ([`crate::ahead`]). SAFETY: the range is the mapping just made; the advice does not
         // change its contents.
         let _ = unsafe { madvise(base, reserved as usize, Advice::Random) };
         let base = NonNull::new(base.cast()).expect("mmap does not return null");
@@ -194,6 +207,23 @@ impl FileDisk {
     pub(crate) fn temporary(mut self, temporary: bool) -> Self {
         self.temporary = temporary;
         self
+    }
+
+    /// The kernel's pages of a range, as an address and a length; `None` if it is not in the file.
+    fn granules(&self, offset: u64, bytes: u64) -> Option<(*mut libc::c_void, usize)> {
+        let granule = self.granule();
+        let start = offset - offset % granule;
+        let end = (offset + bytes).next_multiple_of(granule).min(self.allocated().min(self.reserved));
+        let at = self.base.as_ptr().wrapping_add(start as usize).cast();
+        (start < end).then(|| (at, (end - start) as usize))
+    }
+
+    /// Whether all of a range that [`Self::granules`] gave is in memory.
+    fn is_in_memory(&self, (at, length): (*mut libc::c_void, usize)) -> bool {
+        let mut pages = SmallVec::<[u8; 64]>::from_elem(0, length.div_ceil(self.granule() as usize));
+        // SAFETY: the range lies within the mapping, and there is a byte for each of its pages.
+        let asked = unsafe { libc::mincore(at, length, pages.as_mut_ptr().cast()) };
+        asked == 0 && pages.iter().all(|page| page & 1 == 1)
     }
 
     fn sync_range(&self, range: Range<u64>, flags: libc::c_uint) -> io::Result<()> {
@@ -271,6 +301,46 @@ impl Disk for FileDisk {
                     Advice::LinuxPopulateWrite,
                 )
             };
+        }
+    }
+
+    fn read_ahead(&self, offset: u64, bytes: u64) -> bool {
+        let Some((at, length)) = self.granules(offset, bytes).filter(|&range| !self.is_in_memory(range)) else {
+            return false;
+        };
+        // SAFETY: the range lies within the mapping; reading it does not change its contents.
+        unsafe { madvise(at, length, Advice::WillNeed) }.is_ok()
+    }
+
+    fn claim(&self, offset: u64, bytes: u64) -> bool {
+        let in_memory = self.granules(offset, bytes).is_none_or(|range| self.is_in_memory(range));
+        // Only whole pages of the kernel's are written without being read.
+        if in_memory || !offset.is_multiple_of(self.granule()) || !bytes.is_multiple_of(self.granule()) {
+            return false;
+        }
+        static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        let mut at = offset;
+        while at < offset + bytes {
+            let length = (offset + bytes - at).min(ZEROS.len() as u64);
+            // Whoever writes to the range does so through the map, whatever becomes of this.
+            match self.file.write_at(&ZEROS[..length as usize], at) {
+                Ok(written) if written > 0 => at += written as u64,
+                _ => break,
+            }
+        }
+        true
+    }
+
+    fn await_read(&self, offset: u64, bytes: u64) {
+        let mut scratch = [0; 16 << 10];
+        let mut at = offset;
+        while at < offset + bytes {
+            let length = (offset + bytes - at).min(scratch.len() as u64) as usize;
+            // Whoever needs the bytes reads them through the map, and is told of an error there.
+            match self.file.read_at(&mut scratch[..length], at) {
+                Ok(read) if read > 0 => at += read as u64,
+                _ => return,
+            }
         }
     }
 

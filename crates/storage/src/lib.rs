@@ -25,6 +25,7 @@
 
 mod agreed;
 mod agreement;
+mod ahead;
 mod backup;
 mod branch;
 mod catalog;
@@ -77,6 +78,7 @@ mod workspace;
 
 pub use agreed::{CommitRecord, split_records};
 pub use agreement::{Admission, Fate, Proposer};
+pub use ahead::Reading;
 pub use backup::{BackupInfo, restore, restore_encrypted, restore_replica, verify_backup, verify_encrypted_backup};
 pub use branch::{BranchInfo, BranchStat};
 pub use catalog::{Table, TableKind};

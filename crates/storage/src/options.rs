@@ -176,6 +176,8 @@ pub struct Options {
     pub(crate) retention: Option<Retention>,
     pub(crate) clock: Clock,
     pub(crate) encryption: Encryption,
+    /// For tests: lookups behave as if much of the data came from the disk.
+    pub(crate) seems_cold: bool,
 }
 
 impl Default for Options {
@@ -202,6 +204,7 @@ impl Default for Options {
             retention: None,
             clock: Clock::System,
             encryption: Encryption::None,
+            seems_cold: false,
         }
     }
 }
@@ -345,6 +348,16 @@ impl Options {
     #[must_use]
     pub fn temporary(mut self, temporary: bool) -> Self {
         self.temporary = temporary;
+        self
+    }
+
+    /// Lookups behave as if some of the pages, always others, had to come from the disk, for tests
+    /// of what is done then.
+    #[cfg(any(test, feature = "simulation"))]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn seems_cold(mut self, seems_cold: bool) -> Self {
+        self.seems_cold = seems_cold;
         self
     }
 

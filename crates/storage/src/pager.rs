@@ -17,6 +17,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::ahead::{Cold, Moment};
 use crate::disk::{Disk, Fetched};
 use crate::node::{Node, Payload, leaf_pages_max};
 use crate::options::{Checksums, PAGE_SIZE_MIN};
@@ -69,6 +70,9 @@ pub(crate) struct Pager {
     large: PageBits,
     /// Pages have to be fetched before they are read.
     fetches: bool,
+    pub(crate) cold: Cold,
+    /// Whether pages that are used again come from the disk.
+    cold_reuse: Cold,
     disk: Box<dyn Disk>,
 }
 
@@ -90,6 +94,8 @@ impl Pager {
             nodes: PageBits::new(pages_max),
             large: PageBits::new(pages_max),
             fetches: disk.is_fetched(),
+            cold: Cold::default(),
+            cold_reuse: Cold::default(),
             disk,
         }
     }
@@ -274,6 +280,56 @@ impl Pager {
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = (id, bounds, lines);
+    }
+
+    /// Whether the disk can be asked for pages beforehand. One whose pages have to be fetched cannot.
+    #[inline]
+    pub(crate) fn reads_ahead(&self) -> bool {
+        !self.fetches
+    }
+
+    /// Whether lookups have lately waited for the disk, and could have asked beforehand.
+    #[inline]
+    pub(crate) fn is_cold(&self) -> bool {
+        self.cold.is_cold() && self.reads_ahead()
+    }
+
+    /// Starts reading a run of pages from the disk, unless it is in memory. Tells whether any of it was not.
+    pub(crate) fn read_ahead(&self, id: PageId, pages: u32, bounds: Bounds) -> bool {
+        let end = id.0.saturating_add(pages).min(bounds.page_count);
+        if id.0 >= end {
+            return false;
+        }
+        let span = self.span(id.0, end - id.0);
+        self.disk.read_ahead(span.start, span.end - span.start) || self.cold.pretends()
+    }
+
+    /// Has free pages, which are going to be written anew, in memory without reading what they were.
+    /// A first write through the map reads a page that is not there.
+    #[inline]
+    pub(crate) fn claim(&self, id: PageId, pages: u32) {
+        if self.fetches {
+            return;
+        }
+        if self.cold_reuse.is_cold() {
+            let span = self.span(id.0, pages);
+            self.cold_reuse.looked(self.disk.claim(span.start, span.end - span.start));
+            return;
+        }
+        let started = Moment::now();
+        std::hint::black_box(self.bytes(id, 1)[0]);
+        self.cold_reuse.note(started);
+    }
+
+    /// Returns once pages that were asked for are in memory.
+    pub(crate) fn await_read(&self, id: PageId, pages: u32) {
+        let span = self.span(id.0, pages);
+        self.disk.await_read(span.start, span.end - span.start);
+    }
+
+    /// The pages of a leaf, of which the first is in memory.
+    pub(crate) fn leaf_pages(&self, id: PageId, bounds: Bounds) -> u32 {
+        if id.0 >= bounds.page_count { 1 } else { page::more_pages_of(self.bytes(id, 1)) as u32 + 1 }
     }
 
     /// The bytes of an entry's value, wherever they are.

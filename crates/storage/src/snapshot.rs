@@ -5,6 +5,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use smallvec::SmallVec;
+
+use crate::ahead::{Moment, Reading};
 use crate::catalog::{Description, Table, TableKind};
 use crate::db::{Core, Database, Handle};
 use crate::lock_file::{ReaderId, ReaderInfo, Shared};
@@ -386,9 +389,20 @@ impl<'db> Snapshot<'db> {
         self.expect_found(open);
         open.table.expect_kind(&[TableKind::Plain, TableKind::Integer], "get")?;
         let pager = &self.core().pager;
+        let started = Moment::now();
         let (leaf, payload) = open.tree.get_from(pager, self.bounds, key)?;
         open.last.0.store(leaf.0, Relaxed);
-        payload.map(|payload| pager.value(self.bounds, payload)).transpose()
+        let value = payload.map(|payload| pager.value(self.bounds, payload)).transpose();
+        pager.cold.note(started);
+        value
+    }
+
+    /// Whether lookups have lately waited for the disk: then [`Snapshot::read_ahead`] is worth its
+    /// time.
+    #[inline]
+    #[must_use]
+    pub fn is_cold(&self) -> bool {
+        self.core().pager.is_cold()
     }
 
     /// The values of some keys, in place, told to `visit` in turn until it breaks off: for each the
@@ -410,6 +424,28 @@ impl<'db> Snapshot<'db> {
             let value = payload.map(|payload| pager.value(self.bounds, payload)).transpose()?;
             Ok(visit(at, value))
         })
+    }
+
+    /// Starts reading what lookups of these keys would wait for, without waiting. Gives what is on its
+    /// way, `None` if all of it is in memory. A large value is asked for only once the leaf that
+    /// refers to it is in memory: ask again after waiting.
+    ///
+    /// # Panics
+    /// As [`Snapshot::view_open`].
+    pub fn read_ahead(&self, open: &OpenTable, keys: &[&[u8]]) -> Result<Option<Reading>> {
+        self.expect_found(open);
+        let pager = &self.core().pager;
+        if !pager.reads_ahead() {
+            return Ok(None);
+        }
+        let mut branch = None;
+        let mut runs = SmallVec::new();
+        for key in keys {
+            let run = open.tree.read_ahead(pager, self.bounds, key, &mut branch)?;
+            runs.extend(run.filter(|run| runs.last() != Some(run)));
+        }
+        pager.cold.looked(!runs.is_empty());
+        Ok((!runs.is_empty()).then(|| Reading::new(Arc::clone(&self.owner.handle().core), runs)))
     }
 
     /// As [`Snapshot::get_open`], for a key that was probably read just now: looks into the leaf of

@@ -229,7 +229,10 @@ impl Space {
     /// Allocates a run of pages for a transaction.
     pub(crate) fn allocate(&mut self, pager: &Pager, pages: u32) -> Result<PageId> {
         let page = match self.allocator.allocate(pager, pages) {
-            Some(page) => page,
+            Some(page) => {
+                pager.claim(page, pages);
+                page
+            }
             None => match self.tail.allocate(pager, pages) {
                 Ok(page) => page,
                 // Where there is no more room, a long search is better than none.
@@ -246,8 +249,11 @@ impl Space {
     /// allocated, which makes them part of it; `false` if they are not free.
     pub(crate) fn extend(&mut self, pager: &Pager, page: PageId, pages: u32, more: u32) -> bool {
         let behind = PageId(page.0 + pages);
-        let done = self.allocator.allocate_at(behind, more)
-            || behind.0 == self.page_count() && self.tail.allocate(pager, more).is_ok();
+        let is_used_again = self.allocator.allocate_at(behind, more);
+        if is_used_again {
+            pager.claim(behind, more);
+        }
+        let done = is_used_again || behind.0 == self.page_count() && self.tail.allocate(pager, more).is_ok();
         if done {
             self.allocated.add(behind.0, more);
             self.changes.resize(more.into());

@@ -29,6 +29,7 @@ use std::ops::{Bound, ControlFlow};
 
 use smallvec::SmallVec;
 
+use crate::ahead::{self, Moment};
 use crate::log::difference;
 use crate::node::{self, Builder, Fit, Node, NodeMut, Payload, common_prefix};
 use crate::page::{HEADER_BYTES, PageId};
@@ -84,6 +85,8 @@ impl Tree {
         mut visit: impl FnMut(usize, Option<Payload<'p>>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let mut branch = None;
+        // What was met came from the disk.
+        let mut is_cold = false;
         for (chunk, keys) in keys.chunks(LOADED_AT_ONCE).enumerate() {
             let mut ids = [PageId::NONE; LOADED_AT_ONCE];
             let mut before = PageId::NONE;
@@ -94,9 +97,15 @@ impl Tree {
                 }
                 before = *id;
             }
+            if is_cold && self.depth > 0 {
+                is_cold = ahead::leaves(&ids[..keys.len()], pager, bounds);
+            }
             let mut places: [Option<(Node<'p>, usize)>; LOADED_AT_ONCE] = [None; LOADED_AT_ONCE];
             let (mut leaf, mut near): (Option<(PageId, Node<'p>)>, usize) = (None, 0);
-            for ((key, &id), place) in keys.iter().zip(&ids).zip(&mut places).filter(|_| self.depth > 0) {
+            let started = Moment::now();
+            for (at, ((key, &id), place)) in
+                keys.iter().zip(&ids).zip(&mut places).enumerate().filter(|_| self.depth > 0)
+            {
                 let node = match leaf {
                     Some((same, node)) if same == id => node,
                     _ => {
@@ -104,6 +113,9 @@ impl Tree {
                         pager.node(id, bounds)?
                     }
                 };
+                if at == 0 && !is_cold && started.was_slow() {
+                    is_cold = ahead::leaves(&ids[1..keys.len()], pager, bounds);
+                }
                 if !node.is_leaf() {
                     return Err(corrupted(id, "it is at another level than its tree says"));
                 }
@@ -114,6 +126,15 @@ impl Tree {
                     }
                     (*place, near) = (Some((node, index)), index);
                 }
+            }
+            pager.cold.note(started);
+            is_cold |= started.was_slow();
+            if is_cold {
+                let found = keys.iter().zip(&places).filter_map(|(key, place)| {
+                    let (leaf, candidate) = (*place)?;
+                    Some(leaf.payload(leaf.find_from(candidate, key)?))
+                });
+                ahead::values(found, pager, bounds);
             }
             for (at, (key, &place)) in keys.iter().zip(&places).enumerate() {
                 let found = place.and_then(|(leaf, candidate)| Some((leaf, leaf.find_from(candidate, key)?)));
@@ -153,6 +174,37 @@ impl Tree {
             levels = below(levels, id)?;
         }
         Ok(id)
+    }
+
+    /// Starts reading what a lookup of a key would touch and is not in memory, as far as that is
+    /// known: of a leaf that is not there nobody knows what it refers to. Gives the run of pages
+    /// that is on its way. `branch` is as in [`Self::leaf_id`].
+    pub(crate) fn read_ahead<'p>(
+        &self,
+        pager: &'p Pager,
+        bounds: Bounds,
+        key: &[u8],
+        branch: &mut Option<(Node<'p>, usize)>,
+    ) -> Result<Option<(PageId, u32)>> {
+        if self.depth == 0 {
+            return Ok(None);
+        }
+        let id = self.leaf_id(pager, bounds, branch, key)?;
+        if pager.read_ahead(id, 1, bounds) {
+            return Ok(Some((id, 1)));
+        }
+        let pages = pager.leaf_pages(id, bounds);
+        if pages > 1 && pager.read_ahead(id, pages, bounds) {
+            return Ok(Some((id, pages)));
+        }
+        let leaf = pager.node(id, bounds)?;
+        match leaf.is_leaf().then(|| leaf.search(key).ok().map(|index| leaf.payload(index))).flatten() {
+            Some(Payload::Large { page, bytes }) => {
+                let pages = large_pages(pager, bytes) as u32;
+                Ok(pager.read_ahead(page, pages, bounds).then_some((page, pages)))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Checks that a path has ended at the level of the leaves. Otherwise it has gone through pages

@@ -10,6 +10,7 @@
 //! | `local` | the store on the storage engine of this process |
 //! | `transaction` | its transactions: reads merged with own writes, savepoints, snapshots that move forward |
 //! | `opened` | the tables that it has found |
+//! | `fetching` | waiting for pages from the disk beside the thread of a session |
 //! | `merge` | scans over stored entries and own writes |
 //! | `reads`, `validate` | what a transaction has read, and whether it still holds |
 //! | `recent` | which rows were written lately, so that others need not be compared |
@@ -47,6 +48,7 @@ mod changes;
 mod columns;
 mod commit;
 mod error;
+mod fetching;
 mod local;
 mod locks;
 mod long_work;

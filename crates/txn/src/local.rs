@@ -14,6 +14,7 @@ use parking_lot::RwLock;
 
 use crate::commit::Commit;
 use crate::error::Result;
+use crate::fetching::Fetcher;
 use crate::locks::{LockInfo, LockTable, SessionLocks};
 use crate::long_work::LongWork;
 use crate::prepared::{self, PreparedSet};
@@ -39,6 +40,7 @@ pub(crate) struct Shared {
     pub(crate) counts: Counts,
     pub(crate) capabilities: Capabilities,
     pub(crate) long_work: Arc<LongWork>,
+    pub(crate) fetcher: Fetcher,
 }
 
 /// Counters.
@@ -86,6 +88,7 @@ impl LocalStore {
             counts: Counts::default(),
             capabilities,
             long_work: Arc::default(),
+            fetcher: Fetcher::default(),
         }))
     }
 

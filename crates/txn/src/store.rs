@@ -483,10 +483,16 @@ pub trait Transaction: Send + 'static {
     /// them.
     fn prefetch(&mut self, _space: &Space, _keys: &[&[u8]], _ranges: &[KeyRange]) {}
 
-    /// See [`Capabilities::fetches`].
+    /// Whether calls may be interrupted to fetch now: see [`Capabilities::fetches`] and
+    /// [`Transaction::let_fetch`].
     fn fetches(&self) -> bool {
         false
     }
+
+    /// Says whether calls may be interrupted from here on because what they ask for has to come from
+    /// the disk of this machine; at first they may not, and wait on their thread. A store that has to
+    /// fetch anyway, or that has nothing on a disk, does nothing. To be set between statements.
+    fn let_fetch(&mut self, _may: bool) {}
 
     /// How many entries a range has. Depends on which keys are there.
     ///

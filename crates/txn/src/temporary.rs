@@ -218,6 +218,10 @@ impl Transaction for WithTemporary {
         self.inner.fetches()
     }
 
+    fn let_fetch(&mut self, may: bool) {
+        self.inner.let_fetch(may);
+    }
+
     fn count(&mut self, space: &Space, range: &KeyRange) -> Result<u64> {
         if Self::is_temporary(space) {
             return self.beside_mut()?.count(space, range);

@@ -15,13 +15,14 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use colibri_storage::{Both, Database, Error as StorageError, OpenTable, Snapshot, TxnId, View};
+use colibri_storage::{Both, Database, Error as StorageError, OpenTable, Reading, Snapshot, TxnId, View};
 use smallvec::SmallVec;
 
 use crate::apply::{patch_all, patch_one};
 use crate::columns::ColumnSet;
 use crate::commit::{AtCommit, Commit};
 use crate::error::{Error, Result};
+use crate::fetching::Fetched;
 use crate::local::{Shared, count, snapshot};
 use crate::locks::{Locks, OwnerId, Taken};
 use crate::long_work::LongWork;
@@ -44,6 +45,9 @@ use crate::writes::{Base, Image, Patched, StoredAt, Write, WriteSet, find_loaded
 /// the leader has little to check while it keeps all others from committing.
 const READS_LEFT_TO_LEADER_MAX: usize = 8;
 
+/// A commit waits beforehand for the pages of so many changes of a space.
+const PAGES_AWAITED_MAX: usize = 1_000;
+
 /// A transaction of a [`crate::LocalStore`].
 pub struct LocalTransaction {
     shared: Arc<Shared>,
@@ -55,6 +59,10 @@ pub struct LocalTransaction {
     read_back: Option<SpaceId>,
     /// The snapshot to go back to while it looks ahead.
     behind: Option<Box<Behind>>,
+    /// Calls may be interrupted to fetch pages.
+    may_fetch: bool,
+    /// What the statement has fetched.
+    fetched: Fetched,
     work: Box<Work>,
 }
 
@@ -106,7 +114,18 @@ impl LocalRemains {
     pub fn begin_after(self, how: Begin, seen: TxnId) -> Result<LocalTransaction> {
         let Self { shared, database, work } = self;
         let (snapshot, weak) = snapshot(database, how.newest, seen)?;
-        Ok(LocalTransaction { shared, begun: how, snapshot, weak, blind: None, read_back: None, behind: None, work })
+        Ok(LocalTransaction {
+            shared,
+            begun: how,
+            snapshot,
+            weak,
+            blind: None,
+            read_back: None,
+            behind: None,
+            may_fetch: false,
+            fetched: Fetched::default(),
+            work,
+        })
     }
 }
 
@@ -195,11 +214,35 @@ impl LocalTransaction {
             // The images of patched rows are kept: most are still what the commit would make again.
             images = Some(std::mem::replace(&mut self.snapshot, newest));
         }
+        if self.snapshot.is_cold() {
+            self.await_pages_to_write()?;
+        }
         let Self { shared, snapshot, blind, work, .. } = self;
         // Here, so that the leader need not do it while it keeps all others from committing.
         work.long_work.begins(work.items());
         work.writes.sort();
         shared.queue.commit(&shared, Box::new(Request { snapshot, images, blind, task, work }))
+    }
+
+    /// Waits for the pages that the commit will change, so that the leader does not wait for them while
+    /// it keeps all others from committing.
+    #[cold]
+    fn await_pages_to_write(&mut self) -> Result<()> {
+        let mut readings = SmallVec::<[Reading; 4]>::new();
+        let Work { writes, open, .. } = &mut *self.work;
+        let everything = KeyRange { low: Bound::Unbounded, high: Bound::Unbounded };
+        for space in writes.spaces().iter().filter(|space| matches!(space.base, Base::Stored)) {
+            // What is not there any more, the commit reports.
+            if open.open(&self.shared, &self.snapshot, space.id).is_err() {
+                continue;
+            }
+            let Some(table) = open.found_in(&self.snapshot, space.id) else { continue };
+            let keys: SmallVec<[&[u8]; 16]> =
+                space.in_range(&everything).map(|(key, _)| key).take(PAGES_AWAITED_MAX).collect();
+            readings.extend(self.snapshot.read_ahead(table, &keys)?);
+        }
+        readings.iter().for_each(Reading::wait);
+        Ok(())
     }
 
     // ---- spaces ----
@@ -220,6 +263,32 @@ impl LocalTransaction {
     /// A stored value, as the snapshot has it.
     fn stored(&self, space: SpaceId, key: &[u8]) -> Result<Option<&[u8]>> {
         Ok(self.snapshot.get_open(self.opened(space)?, key)?)
+    }
+
+    /// Interrupts the call if what lookups of these keys would touch is not in memory, and calls may
+    /// be interrupted. The space is open.
+    #[inline]
+    fn bring(&mut self, space: SpaceId, keys: &[&[u8]]) -> Result<()> {
+        if self.may_fetch { self.bring_from_disk(space, keys) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn bring_from_disk(&mut self, space: SpaceId, keys: &[&[u8]]) -> Result<()> {
+        let mut wanted = SmallVec::<[&[u8]; 16]>::new();
+        let mut asked = SmallVec::<[u64; 16]>::new();
+        for key in keys {
+            if let Some(number) = self.fetched.not_asked_yet(space, key) {
+                wanted.push(key);
+                asked.push(number);
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        match self.snapshot.read_ahead(self.opened(space)?, &wanted)? {
+            Some(reading) if self.fetched.note(&asked) => Err(self.shared.fetcher.fetch(reading)),
+            _ => Ok(()),
+        }
     }
 
     /// What the transaction made of a space, if it is not the stored one.
@@ -468,7 +537,18 @@ impl Transaction for LocalTransaction {
         let (locks, long_work) = (Locks::new(&self.shared.locks), Arc::clone(&self.shared.long_work));
         let work = Box::new(Work { open, reads, writes, locks, at_commit: None, long_work });
         let (shared, begun, weak) = (Arc::clone(&self.shared), self.begun, self.weak);
-        Ok(Some(Box::new(Self { shared, begun, snapshot, weak, blind: None, read_back: None, behind: None, work })))
+        Ok(Some(Box::new(Self {
+            shared,
+            begun,
+            snapshot,
+            weak,
+            blind: None,
+            read_back: None,
+            behind: None,
+            may_fetch: false,
+            fetched: Fetched::default(),
+            work,
+        })))
     }
 
     fn into_reads(mut self: Box<Self>) -> Option<ForkReads> {
@@ -528,6 +608,7 @@ impl Transaction for LocalTransaction {
             }
             (None, None | Some(Base::Stored)) => {
                 self.open(space.id)?;
+                self.bring(space.id, &[key])?;
                 self.read_point(space, key, columns);
                 self.stored(space.id, key)
             }
@@ -542,6 +623,7 @@ impl Transaction for LocalTransaction {
             return get_each(self, space, keys, columns, visit);
         }
         self.open(space.id)?;
+        self.bring(space.id, keys)?;
         let remembers = self.remembers(space.id);
         let Work { open, reads, .. } = &mut *self.work;
         let open = open.found_in(&self.snapshot, space.id).ok_or_else(|| no_such_space(space.id))?;
@@ -565,6 +647,7 @@ impl Transaction for LocalTransaction {
     fn peek(&mut self, space: &Space, key: &[u8]) -> Result<Option<&[u8]>> {
         if self.own_base(space.id).is_none() {
             self.open(space.id)?;
+            self.bring(space.id, &[key])?;
         }
         self.see(space.id, key)
     }
@@ -602,6 +685,13 @@ impl Transaction for LocalTransaction {
             self.take_lock(space, &key, LockMode::NoKeyUpdate, IfLocked::Wait)?;
         }
         self.open(space.id)?;
+        let start = match direction {
+            Direction::Forward => &range.low,
+            Direction::Backward => &range.high,
+        };
+        if let Bound::Included(key) | Bound::Excluded(key) = start {
+            self.bring(space.id, &[key])?;
+        }
         let view = self.snapshot.view_open(self.opened(space.id)?);
         let stored = Stored::new(&view, range, direction)?;
         let end = merge::scan(stored, self.work.writes.space(space.id), range, direction, visit)?;
@@ -615,6 +705,22 @@ impl Transaction for LocalTransaction {
         }
         self.read_range(space, covered, columns);
         Ok(())
+    }
+
+    fn prefetch(&mut self, space: &Space, keys: &[&[u8]], _: &[KeyRange]) {
+        // That they are on their way is all that is wanted; the call that needs them tells errors.
+        if self.may_fetch && self.own_base(space.id).is_none() && self.open(space.id).is_ok() {
+            drop(self.opened(space.id).map(|open| self.snapshot.read_ahead(open, keys)));
+        }
+    }
+
+    fn fetches(&self) -> bool {
+        self.may_fetch
+    }
+
+    fn let_fetch(&mut self, may: bool) {
+        self.may_fetch = may && self.snapshot.is_cold();
+        self.fetched = Fetched::default();
     }
 
     fn count(&mut self, space: &Space, range: &KeyRange) -> Result<u64> {

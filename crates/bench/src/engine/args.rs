@@ -14,7 +14,7 @@ use crate::engine::keys::{KEY_BYTES_MAX, KEY_BYTES_MIN, KeySpace};
 use crate::engine::targets::{self, TargetName};
 use crate::engine::workload::{self, Mode, Pass, Step, Workload};
 use crate::measure::flags::{DIR_DEFAULT, check_range, without_repeats};
-use crate::measure::{Error, Result};
+use crate::measure::{Error, Result, memory_limit};
 
 /// Commits per writer in sync mode unless `--sync-n` says otherwise.
 const SYNC_N_DEFAULT: u64 = 10_000;
@@ -95,6 +95,10 @@ pub struct KvArgs {
     /// for each database. Printing takes time: not for comparing speed
     #[arg(long)]
     pub trace_flush: bool,
+    /// Memory that this process may have, pages of files among it: 512M, 2G. For data larger than
+    /// memory; takes a control group, which root may make
+    #[arg(long, value_name = "SIZE", value_parser = memory_limit::size)]
+    pub memory_limit: Option<u64>,
     /// Leave the databases of the last round where they are
     #[arg(long)]
     pub keep: bool,

@@ -45,6 +45,8 @@ pub(crate) struct Row {
     pub(crate) n: u64,
     /// Records that `--prefill` put into the database before.
     pub(crate) prefill: u64,
+    /// Memory that the process might use, if it was limited.
+    pub(crate) memory_limit_bytes: Option<u64>,
     /// Quads in a transaction of the batch workload.
     pub(crate) batch: u32,
     /// Operations done by all threads of this workload.
@@ -236,6 +238,7 @@ fn row(rounds: &[&Measurement], plan: &Plan, environment: &Environment) -> Row {
         is_read: key.workload.is_read(),
         n: median.ops / u64::from(if key.workload.is_read() { key.readers } else { key.writers }).max(1),
         prefill: median.prefill,
+        memory_limit_bytes: None,
         batch: plan.batch,
         ops: median.ops,
         seconds: median.seconds,

@@ -29,6 +29,7 @@ pub(crate) fn conditions(result: &RunResult, across_targets: bool) -> Vec<Condit
         }
     }
     conditions.push(("isolation", settings.isolation.clone()));
+    conditions.extend(settings.memory_limit_bytes.map(|bytes| ("memory", format!("at most {} MiB", bytes >> 20))));
     if !across_targets {
         conditions.push(("durability", settings.durability.clone()));
         conditions.push(("threads", settings.threads.to_string()));
@@ -91,7 +92,8 @@ pub(crate) mod tests {
 
     /// Changes of a result after which it is not comparable any more, each with what is said.
     pub(crate) type Unlike = (&'static str, fn(&mut RunResult));
-    pub(crate) const UNLIKE: [Unlike; 8] = [
+    pub(crate) const UNLIKE: [Unlike; 9] = [
+        ("memory none / at most 512 MiB", |result| result.settings.memory_limit_bytes = Some(512 << 20)),
         ("durability sync / nosync", |result| result.settings.durability = "nosync".to_owned()),
         ("clients 8 / 32", |result| result.settings.clients = 32),
         ("isolation default / serializable", |result| result.settings.isolation = "serializable".to_owned()),

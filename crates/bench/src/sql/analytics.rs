@@ -77,7 +77,7 @@ pub struct AnalyticsArgs {
     #[arg(long, default_value_t = 0)]
     pub streams: u32,
     /// What one query may take
-    #[arg(long, default_value = "10m", value_parser = duration)]
+    #[arg(long, default_value = "10m", allow_hyphen_values = true, value_parser = duration)]
     pub limit: Duration,
     /// A setting of sessions of Colibri and of servers, such as work_mem=256MB; may be given again
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]

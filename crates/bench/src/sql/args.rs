@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::measure::flags::check_range;
-use crate::measure::{Error, Result};
+use crate::measure::{Error, Result, memory_limit};
 use crate::sql::driver::schedule::Arrivals;
 use crate::sql::driver::{Pacing, RunPlan};
 use crate::sql::target::Isolation;
@@ -96,15 +96,15 @@ pub struct CommonArgs {
     #[arg(long)]
     pub no_wait: bool,
     /// How long to measure: 60s, 500ms, 2m
-    #[arg(long, default_value = DURATION_DEFAULT, value_parser = duration)]
+    #[arg(long, default_value = DURATION_DEFAULT, allow_hyphen_values = true, value_parser = duration)]
     pub duration: Duration,
     /// How long to run before that
-    #[arg(long, default_value = WARMUP_DEFAULT, value_parser = duration)]
+    #[arg(long, default_value = WARMUP_DEFAULT, allow_hyphen_values = true, value_parser = duration)]
     pub warmup: Duration,
     /// A transaction without an answer for so long has failed. A statement that loads or checks may
     /// take as long as it needs; if it is silent for so long, a second connection asks whether the
     /// server answers at all, and if that is not answered either, it hangs
-    #[arg(long, default_value = "30s", value_parser = duration)]
+    #[arg(long, default_value = "30s", allow_hyphen_values = true, value_parser = duration)]
     pub timeout: Duration,
     /// Conflicts after which a transaction has failed
     #[arg(long, default_value_t = 50)]
@@ -130,6 +130,11 @@ pub struct CommonArgs {
     /// becomes part of the result
     #[arg(long, value_name = "PID")]
     pub server_pid: Option<u32>,
+    /// Memory that the database may have, pages of files among it: 512M, 2G. For data larger than
+    /// memory. In process the generator's counts, too; a server takes --server-pid. Takes a control
+    /// group, which root may make
+    #[arg(long, value_name = "SIZE", value_parser = memory_limit::size)]
+    pub memory_limit: Option<u64>,
     /// This part of the clients only, as one of several processes, counted from 0: 0/4 (see `bench
     /// merge`)
     #[arg(long, value_name = "I/N", value_parser = shard, default_value = "0/1")]
@@ -145,7 +150,7 @@ pub struct CommonArgs {
     #[arg(long, requires = "p99")]
     pub find_max: bool,
     /// What 99 of 100 transactions may take
-    #[arg(long, value_name = "LIMIT", value_parser = duration, requires = "find_max")]
+    #[arg(long, value_name = "LIMIT", allow_hyphen_values = true, value_parser = duration, requires = "find_max")]
     pub p99: Option<Duration>,
     /// What --find-max turns: transactions under way, the rate of an open loop, or (TPC-C only) the
     /// warehouses whose terminals are at work, of those that are loaded
@@ -200,6 +205,9 @@ pub(crate) fn duration(text: &str) -> std::result::Result<Duration, String> {
         _ => return Err(bad()),
     };
     let number: f64 = number.trim().parse().map_err(|_| bad())?;
+    if number < 0.0 {
+        return Err("a time is not negative".to_owned());
+    }
     Duration::try_from_secs_f64(number * seconds).map_err(|e| e.to_string())
 }
 
@@ -300,6 +308,11 @@ impl CommonArgs {
         if self.dir.is_some() && (self.is_remote() || target == NULL) {
             return Err(Error::usage("--dir is for a database in process: --target colibri or sqlite"));
         }
+        if self.memory_limit.is_some() && self.is_remote() && self.server_pid.is_none() {
+            return Err(Error::usage(
+                "--memory-limit limits a server of this machine whose process is told: add --server-pid",
+            ));
+        }
         if self.durability.is_some() && self.is_remote() {
             return Err(Error::usage(
                 "--durability is for a database in process: when a server answers commits is a matter of its own settings",
@@ -337,6 +350,8 @@ mod tests {
         assert_eq!((parsed("25ms"), parsed("2m")), (Some(Duration::from_millis(25)), Some(Duration::from_secs(120))));
         assert_eq!((parsed("1.5h"), parsed("0s")), (Some(Duration::from_secs(5400)), Some(Duration::ZERO)));
         assert_eq!((parsed("10y"), parsed("s"), parsed("-1s"), parsed("7")), (None, None, None, None));
+        let refused = parse::<CommonArgs>("--duration -3s").unwrap_err().to_string();
+        assert!(refused.contains("--duration") && refused.contains("not negative"), "{refused}");
     }
 
     #[test]
@@ -374,6 +389,7 @@ mod tests {
             "--target postgres://localhost/x --dir data",
             "--target postgres://localhost/x --durability sync",
             "--target null --dir data",
+            "--target postgres://localhost/x --memory-limit 64M",
         ] {
             assert!(plan(flags).is_err(), "{flags}");
         }

@@ -59,7 +59,10 @@ impl<'a> Bench<'a> {
             Place::Outside => "the server's".to_owned(),
             Place::Nowhere => "none".to_owned(),
         };
-        let settings = Settings::of(&plan, 0, args.isolation.name(), &durability);
+        let settings = Settings {
+            memory_limit_bytes: args.memory_limit,
+            ..Settings::of(&plan, 0, args.isolation.name(), &durability)
+        };
         let command: Vec<_> = std::env::args().collect();
         let notes: Vec<_> = doubts(&environment).map(str::to_owned).collect();
         let result = RunResult {
@@ -283,6 +286,7 @@ impl<'a> Bench<'a> {
             is_patient: measured.is_patient,
             isolation: self.result.settings.isolation.clone(),
             durability: self.result.settings.durability.clone(),
+            memory_limit_bytes: self.args.memory_limit,
             ..Settings::of(&plan, 0, "", "")
         };
         self.plan = plan;

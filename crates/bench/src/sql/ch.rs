@@ -26,7 +26,7 @@ use super::args::{CommonArgs, Step};
 use super::bench::Bench;
 use super::files::Files;
 use super::open::{ensure_there, open};
-use super::{NULL, SQLITE, ledger, table};
+use super::{NULL, SQLITE, ledger, limit_memory, table};
 use crate::measure::environment::Environment;
 use crate::measure::flags::check_range;
 use crate::measure::output::{self, say, tell};
@@ -96,6 +96,7 @@ pub fn ch(args: &ChArgs) -> Result<()> {
     let files = Files::of(&common, workload.name());
     files.ensure_writable()?;
     output::ensure_writable(&args.answers)?;
+    let _limit = limit_memory(&common)?;
     let opened = open(&common, &workload)?;
     if let Some(pid) = common.server_pid {
         ledger::ensure_server(pid, opened.target.place())?;

@@ -220,7 +220,8 @@ fn section(html: &mut String, number: &str, result: &RunResult) {
         ("pacing", result.settings.pacing.clone()),
         ("isolation, durability", format!("{}, {}", result.settings.isolation, result.settings.durability)),
     ];
-    for (name, value) in facts {
+    let limit = result.settings.memory_limit_bytes.map(|bytes| ("memory at most", format!("{} MiB", bytes >> 20)));
+    for (name, value) in facts.into_iter().chain(limit) {
         let _ = writeln!(html, "<div>{name}: <code>{}</code></div>", escaped(&value));
     }
     kinds(html, result);

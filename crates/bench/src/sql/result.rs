@@ -119,6 +119,9 @@ pub(crate) struct Settings {
     pub(crate) warmup_s: f64,
     pub(crate) duration_s: f64,
     pub(crate) seed: u64,
+    /// Memory that the database might use, if it was limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) memory_limit_bytes: Option<u64>,
     /// Which part of the run this is, from 0; `None` if it is the sum of all.
     pub(crate) shard: Option<u32>,
     pub(crate) shards: u32,
@@ -317,6 +320,7 @@ impl Settings {
             warmup_s: plan.warmup.as_secs_f64(),
             duration_s: plan.duration.as_secs_f64(),
             seed: plan.seed,
+            memory_limit_bytes: None,
             shard: Some(plan.shard.0),
             shards: plan.shard.1,
         }
@@ -526,6 +530,7 @@ pub(crate) mod tests {
             warmup_s: 1.0,
             duration_s: 10.0,
             seed: 42,
+            memory_limit_bytes: None,
             shard: Some(0),
             shards: 1,
         };

@@ -87,13 +87,13 @@ pub struct ShapesArgs {
     #[arg(long, value_enum, default_value = "prepared")]
     pub protocol: Protocol,
     /// How long each shape runs in a round on each server; at least once
-    #[arg(long, default_value = "200ms", value_parser = duration)]
+    #[arg(long, default_value = "200ms", allow_hyphen_values = true, value_parser = duration)]
     pub time: Duration,
     /// Rounds, in which the servers take turns
     #[arg(long, default_value_t = 3)]
     pub rounds: u32,
     /// What one statement may take
-    #[arg(long, default_value = "30s", value_parser = duration)]
+    #[arg(long, default_value = "30s", allow_hyphen_values = true, value_parser = duration)]
     pub limit: Duration,
     /// Only the shapes whose source or name contains this
     #[arg(long)]

@@ -134,6 +134,9 @@ pub(crate) fn text(result: &RunResult) -> String {
             settings.warmup_s
         ));
     }
+    if let Some(bytes) = settings.memory_limit_bytes {
+        lines.push(format!("memory:   at most {} MiB, pages of files among it", bytes >> 20));
+    }
     if let Some(load) = result.load.filter(|load| load.rows > 0) {
         lines.push(format!(
             "load:     {} rows, {} MiB in {:.1} s: {} rows a second",

@@ -54,6 +54,9 @@ pub(super) enum Link {
     Lost(Error),
 }
 
+/// So many rows of [`Connection::execute_many`] are inserted together, if they can be.
+const ROWS_AT_ONCE: usize = 1_000;
+
 /// A statement, ready to run again and again, on any connection to its database.
 #[derive(Clone)]
 pub struct Statement {
@@ -404,12 +407,45 @@ impl Connection {
         }
         let statement = statement.to_statement(self)?;
         let mut affected = 0;
-        for params in rows {
-            let mut rows = self.iterate(&statement, params)?;
-            while rows.next_block()? {}
-            affected += rows.affected();
+        let mut left = rows;
+        let mut is_at_once = true;
+        while let Some((first, others)) = left.split_first() {
+            if is_at_once && !others.is_empty() {
+                let (some, others) = left.split_at(left.len().min(ROWS_AT_ONCE));
+                if let Some(inserted) = self.insert_at_once(&statement, some)? {
+                    affected += inserted;
+                    left = others;
+                    continue;
+                }
+                is_at_once = false;
+            }
+            let mut given = self.iterate(&statement, first)?;
+            while given.next_block()? {}
+            affected += given.affected();
+            left = others;
         }
         Ok(affected)
+    }
+
+    /// Inserts rows together, if the statement inserts one and cannot tell the difference.
+    fn insert_at_once<P: Params>(&mut self, statement: &Statement, rows: &[P]) -> Result<Option<u64>> {
+        let Link::Here(session) = &mut self.link else { return Ok(None) };
+        let prepared = statement.prepared_on(session)?;
+        let types = session.current_types(prepared.params())?;
+        let mut params = Vec::with_capacity(rows.len() * types.len());
+        for row in rows {
+            match bind(row, &types, session.env()) {
+                Ok(values) if values.len() == types.len() => params.extend(values),
+                // The rows in front of the one that is wrong are inserted before that is told.
+                _ => return Ok(None),
+            }
+        }
+        let Some(running) = session.start_for_each(&prepared, &mut params, rows.len())? else { return Ok(None) };
+        let cursor = Some(session.cursor_of(running));
+        let columns = Arc::clone(&statement.columns);
+        let mut rows = Rows { connection: self, cursor, columns, block: None, next: 0, tag: None, is_over: false };
+        while rows.next_block()? {}
+        Ok(Some(rows.affected()))
     }
 
     /// Runs a statement; gives all its rows.

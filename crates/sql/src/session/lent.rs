@@ -121,6 +121,10 @@ impl Transaction for Lent {
         self.inside().fetches()
     }
 
+    fn let_fetch(&mut self, may: bool) {
+        self.inside_mut().let_fetch(may);
+    }
+
     fn count(&mut self, space: &Space, range: &KeyRange) -> Result<u64> {
         self.inside_mut().count(space, range)
     }

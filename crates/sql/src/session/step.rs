@@ -36,7 +36,7 @@ use super::rows::{KEPT_AT_HAND, KeptBehind};
 use super::sequences::OwnSequences;
 use super::two_phase::TwoPhaseBegun;
 use super::{Prepared, Rows, Session, Severity, TransactionState, advisory, control, notifications};
-use crate::exec::{Batch, Context, Execution, Outcome};
+use crate::exec::{self, Batch, Context, Execution, Outcome};
 
 /// What a step came to.
 pub enum Progress {
@@ -74,6 +74,8 @@ type CatalogBefore = (Arc<Catalog>, (bool, bool), OwnSequences, [u64; 2]);
 pub struct Running {
     pub(super) prepared: Arc<Prepared>,
     pub(super) params: Vec<Datum>,
+    /// So many sets of parameters are one behind the other; 0 for one.
+    param_sets: usize,
     /// Begun outside a transaction block: it commits at its end.
     pub(super) implicit: bool,
     pub(super) stage: Stage,
@@ -249,6 +251,30 @@ impl Session {
         Ok(self.at_start(prepared, params))
     }
 
+    /// As [`Session::start`], of a statement that inserts one row: it inserts one for each of so many
+    /// sets of parameters, which are one behind the other. `None` if the statement is of another kind,
+    /// or no transaction block is open: a row that fails takes the others with it.
+    ///
+    /// # Errors
+    /// As [`Session::start`].
+    pub fn start_for_each(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        params: &mut Vec<Datum>,
+        param_sets: usize,
+    ) -> Result<Option<Running>> {
+        let Command::Plan { fragment, .. } = &prepared.command else { return Ok(None) };
+        let is_of_kind = !prepared.params.is_empty() && !prepared.calls_routines && exec::inserts_for_each(fragment);
+        if !is_of_kind || self.state != TransactionState::Open || params.len() != param_sets * prepared.params.len() {
+            return Ok(None);
+        }
+        if !self.is_current(prepared) {
+            return Ok(None);
+        }
+        self.begins_at(prepared, env::clock_us())?;
+        Ok(Some(Running { param_sets, ..self.at_start(prepared, std::mem::take(params)) }))
+    }
+
     /// A statement that came at a time is about to begin.
     pub(super) fn begins_at(&mut self, prepared: &Prepared, came_us: i64) -> Result<()> {
         self.cancel.store(false, Ordering::Relaxed);
@@ -295,6 +321,7 @@ impl Session {
         Running {
             prepared: Arc::clone(prepared),
             params,
+            param_sets: 0,
             implicit: self.state == TransactionState::Idle,
             stage: Stage::Begin,
             keeps: false,
@@ -790,6 +817,9 @@ impl Session {
             running.begun = executed.counter.as_ref().and_then(|counter| counter.begin());
             (running.prepared, running.params) = (executed, params);
         }
+        if let Some(txn) = &mut self.txn {
+            txn.let_fetch(false);
+        }
         let prepared = &running.prepared;
         if let Some(current_of) = &prepared.current_of {
             running.params.truncate(prepared.params.len());
@@ -801,9 +831,18 @@ impl Session {
         match &prepared.command {
             Command::Plan { fragment, .. } => {
                 self.depend(prepared)?;
-                let txn = self.txn.as_ref().ok_or_else(|| Error::internal("a statement has no transaction"))?;
+                let txn = self.txn.as_mut().ok_or_else(|| Error::internal("a statement has no transaction"))?;
                 let capabilities = self.own.capabilities;
                 let mut execution = Execution::new(fragment);
+                if running.param_sets > 0 {
+                    // The plan may have been made anew since.
+                    if prepared.calls_routines || !exec::inserts_for_each(fragment) {
+                        let message = "could not insert several rows: the table has been altered meanwhile";
+                        return Err(Error::new(SqlState::SERIALIZATION_FAILURE, message));
+                    }
+                    execution.runs_for_each(running.param_sets);
+                }
+                txn.let_fetch(execution.yields_to_fetches() && !prepared.calls_routines);
                 let may_run_again = prepared.locks
                     || prepared.calls_routines
                     || txn.has_writes()
@@ -951,6 +990,10 @@ impl Session {
                 self.batch = std::mem::take(&mut running.batch).emptied();
                 if self.own.settings_changed {
                     self.settings_set();
+                }
+                // What is checked at the commit may call routines, which no interruption may break.
+                if let Some(txn) = &mut self.txn {
+                    txn.let_fetch(false);
                 }
                 let next = Stage::Committing { what: Ends::Statement, tag };
                 if let Stage::Running { execution, .. } = std::mem::replace(&mut running.stage, next) {

@@ -1,6 +1,7 @@
 //! The store that a test runs on. Its target's name says which: `x` runs on the storage engine,
 //! `x_in_memory` on a store in memory that can do the same, `x_fetched` on one that has to fetch
-//! what it is asked for, whose commits take their time.
+//! what it is asked for, whose commits take their time, `x_from_disk` on the engine with pages that
+//! come from the disk.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "tests, each of which uses some of it")]
 
 use std::path::Path;
@@ -46,7 +47,9 @@ pub fn seed() -> u64 {
 /// one.
 pub fn open(dir: &Path, durability: Durability) -> (Arc<Engine>, Option<MemoryStore>) {
     let Some(options) = options() else {
-        let database = Database::open(dir, &Options::new().durability(durability)).unwrap();
+        let is_cold = env!("CARGO_CRATE_NAME").ends_with("_from_disk");
+        let options = Options::new().durability(durability).seems_cold(is_cold);
+        let database = Database::open(dir, &options).unwrap();
         return (Engine::open(database).unwrap(), None);
     };
     std::fs::create_dir_all(dir).unwrap();
