@@ -194,6 +194,7 @@ mod tests {
     fn colibri_runs_every_workload() {
         check_everything("colibri");
         check_everything("colibri-nolog");
+        check_everything("colibri-encrypted");
     }
 
     #[cfg(feature = "rivals")]

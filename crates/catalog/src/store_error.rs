@@ -101,7 +101,10 @@ fn translate(error: Txn) -> Error {
         Txn::Storage(Storage::BranchExists { .. }) => SqlState("42P04"),
         Txn::Storage(Storage::NoSuchBranch { .. }) => SqlState::NO_SUCH_DATABASE,
         Txn::Storage(Storage::BranchName { .. }) => SqlState("42602"),
-        Txn::Storage(Storage::MainBranch) => SqlState::WRONG_OBJECT_TYPE,
+        Txn::Storage(Storage::MainBranch | Storage::NotEncrypted { .. }) => SqlState::WRONG_OBJECT_TYPE,
+        Txn::Storage(Storage::EncryptedInUse { .. }) => SqlState("55006"),
+        // As a login without the right password.
+        Txn::Storage(Storage::KeyMissing { .. } | Storage::WrongKey { .. }) => SqlState("28000"),
         Txn::Storage(_) => SqlState::IO_ERROR,
         _ => SqlState::INTERNAL,
     };

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use colibri::{BackupInfo, Database, TxnId, verify_backup};
+use colibri::{BackupInfo, Database, EncryptionKey, TxnId, verify_encrypted_backup};
 
 use crate::database::open_to_back_up;
 use crate::failure::{Failure, Result};
+use crate::key::KeyArgs;
 use crate::new_file;
 use crate::number::{counted, grouped};
 
@@ -20,7 +21,8 @@ const STEADY_WITHIN: Duration = Duration::from_secs(60);
 ///
 /// With --since the file has only what has changed since an earlier backup, full or not; restoring
 /// takes the full backup and all that follow it. A backup holds all that was acknowledged before it
-/// began.
+/// began. One of an encrypted
+/// database is encrypted with the same key.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  colibri backup birds monday.backup\n  \
                         colibri backup birds tuesday.backup --since monday.backup\n  \
@@ -33,11 +35,15 @@ pub(crate) struct BackupArgs {
     /// Earlier backup that this one adds to [default: none, for a full backup]
     #[arg(long, value_name = "FILE")]
     since: Option<PathBuf>,
+    #[command(flatten)]
+    key: KeyArgs,
 }
 
 pub(crate) fn run(args: &BackupArgs) -> Result<()> {
-    let since = args.since.as_deref().map(verify).transpose()?;
-    let db = open_to_back_up(&args.dir)?;
+    let key = args.key.read()?;
+    let keys: Vec<EncryptionKey> = key.iter().cloned().collect();
+    let since = args.since.as_deref().map(|path| verify(path, &keys)).transpose()?;
+    let db = open_to_back_up(&args.dir, key)?;
     let acknowledged = db.newest_txn();
     let info = new_file::make(&args.file, |out| {
         await_steady(&db, acknowledged, &args.dir)?;
@@ -67,9 +73,9 @@ fn await_steady(db: &Database, acknowledged: TxnId, dir: &Path) -> Result<()> {
 }
 
 /// Reads a backup whole, and describes it.
-pub(crate) fn verify(path: &Path) -> Result<BackupInfo> {
+pub(crate) fn verify(path: &Path, keys: &[EncryptionKey]) -> Result<BackupInfo> {
     let file = File::open(path).map_err(Failure::io("cannot open", path))?;
-    verify_backup(&mut BufReader::with_capacity(1 << 20, file)).map_err(Failure::backup(path, path))
+    verify_encrypted_backup(&mut BufReader::with_capacity(1 << 20, file), keys).map_err(Failure::backup(path, path))
 }
 
 /// What a backup holds, in a few words.

@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::columns;
 use crate::database::{open_beside_others, open_to_read};
 use crate::failure::{Failure, Result};
+use crate::key::KeyArgs;
 use crate::number::grouped;
 
 /// List the branches of a database, or make, reset or drop one
@@ -45,6 +46,8 @@ pub(crate) struct BranchArgs {
     /// Print one JSON object
     #[arg(long, conflicts_with_all = ["name"])]
     json: bool,
+    #[command(flatten)]
+    key: KeyArgs,
 }
 
 /// A time, in microseconds since 1970-01-01 in UTC.
@@ -58,7 +61,7 @@ pub(crate) fn run(args: &BranchArgs) -> Result<()> {
     if args.reset && name == "main" {
         return Err(Failure::MainBranch { dir: args.dir.clone() });
     }
-    let db = open_beside_others(&args.dir)?;
+    let db = open_beside_others(&args.dir, &args.key)?;
     let done = || -> colibri::Result<()> {
         if args.drop {
             db.drop_branch(name)?;
@@ -84,7 +87,7 @@ pub(crate) fn run(args: &BranchArgs) -> Result<()> {
 }
 
 fn list(args: &BranchArgs) -> Result<()> {
-    let db = open_to_read(&args.dir)?;
+    let db = open_to_read(&args.dir, &args.key)?;
     let stats = db.branch_stats().map_err(Failure::engine(&args.dir))?;
     let mut out = io::stdout().lock();
     if args.json {

@@ -4,12 +4,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use colibri::{BackupInfo, CheckReport};
+use colibri::{BackupInfo, CheckReport, EncryptionKey};
 use serde_json::json;
 
 use crate::backup;
 use crate::database::open_to_read;
 use crate::failure::{Failure, Result};
+use crate::key::KeyArgs;
 use crate::number::{counted, grouped};
 
 /// Verify a database: every page, every order, every count
@@ -28,20 +29,22 @@ pub(crate) struct CheckArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    key: KeyArgs,
 }
 
 pub(crate) fn run(args: &CheckArgs) -> Result<()> {
     match &args.dir {
-        Some(dir) => check_database(dir, args.json),
-        None => check_backups(&args.backups, args.json),
+        Some(dir) => check_database(dir, args),
+        None => check_backups(args),
     }
 }
 
-fn check_database(dir: &Path, json: bool) -> Result<()> {
-    let db = open_to_read(dir)?;
+fn check_database(dir: &Path, args: &CheckArgs) -> Result<()> {
+    let db = open_to_read(dir, &args.key)?;
     let report = db.check().map_err(Failure::engine(dir))?;
     let mut out = io::stdout().lock();
-    if json {
+    if args.json {
         writeln!(out, "{}", as_json(dir, &report))?;
     } else {
         print(dir, &report, &mut out)?;
@@ -96,11 +99,13 @@ struct Found<'a> {
     problem: Option<String>,
 }
 
-fn check_backups(paths: &[PathBuf], json: bool) -> Result<()> {
+fn check_backups(args: &CheckArgs) -> Result<()> {
+    let (paths, json) = (&args.backups, args.json);
+    let keys: Vec<EncryptionKey> = args.key.read()?.into_iter().collect();
     let mut found: Vec<Found<'_>> = Vec::with_capacity(paths.len());
     for path in paths {
         let before = found.last().and_then(|found| found.info);
-        let (info, problem) = match backup::verify(path) {
+        let (info, problem) = match backup::verify(path, &keys) {
             Ok(info) => (Some(info), before.and_then(|before| misfit(&before, &info)).map(str::to_owned)),
             Err(Failure::Backup { source, .. }) => (None, Some(source.to_string())),
             Err(failure) => return Err(failure),

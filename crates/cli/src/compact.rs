@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::database::open_beside_others;
 use crate::failure::{Failure, Result};
+use crate::key::KeyArgs;
 use crate::number::{counted, size};
 
 /// How often it is told how far it is.
@@ -28,11 +29,13 @@ pub(crate) struct CompactArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    key: KeyArgs,
 }
 
 pub(crate) fn run(args: &CompactArgs) -> Result<()> {
     let failure = |error| Failure::engine(&args.dir)(error);
-    let db = open_beside_others(&args.dir)?;
+    let db = open_beside_others(&args.dir, &args.key)?;
     let page_size = u64::from(db.page_size());
     let bytes = |pages: u64| pages * page_size;
     let before = db.stat().map_err(failure)?.file_bytes;

@@ -7,6 +7,7 @@ use clap::Args;
 
 use crate::database::open_to_read;
 use crate::failure::{Failure, Result};
+use crate::key::KeyArgs;
 use crate::number::{counted, grouped};
 
 /// Copy a database as of now to a new directory, while others go on using it
@@ -23,6 +24,8 @@ pub(crate) struct CopyArgs {
     dir: PathBuf,
     /// Directory to make
     dest: PathBuf,
+    #[command(flatten)]
+    key: KeyArgs,
 }
 
 pub(crate) fn run(args: &CopyArgs) -> Result<()> {
@@ -30,7 +33,7 @@ pub(crate) fn run(args: &CopyArgs) -> Result<()> {
     if !is_free(&args.dest)? {
         return Err(Failure::Exists { path: args.dest.clone() });
     }
-    let mut db = open_to_read(&args.dir)?;
+    let mut db = open_to_read(&args.dir, &args.key)?;
     if let Some(branch) = &args.branch {
         db = db.open_branch(branch).map_err(Failure::engine(&args.dir))?;
     }

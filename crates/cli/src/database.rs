@@ -3,33 +3,36 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use colibri::{Database, Durability, Options};
+use colibri::{Database, Durability, EncryptionKey, Options};
 
 use crate::failure::{Failure, Result};
+use crate::key::KeyArgs;
 use crate::number::{counted, size};
 
 /// Opens an existing database read-only, whatever the durability mode of its writers.
-pub(crate) fn open_to_read(dir: &Path) -> Result<Database> {
-    open(dir, &Options::new().read_only(true).create(false))
+pub(crate) fn open_to_read(dir: &Path, key: &KeyArgs) -> Result<Database> {
+    open(dir, &key.add_to(Options::new().read_only(true).create(false))?)
 }
 
 /// Opens an existing database to back it up. A backup begins with a steady point, so that it holds
 /// all that was acknowledged before, and only those who may write can make one. With read
 /// permission alone, or beside a node of a cluster, the backup waits until one is made.
-pub(crate) fn open_to_back_up(dir: &Path) -> Result<Database> {
-    let options = Options::new().create(false);
+pub(crate) fn open_to_back_up(dir: &Path, key: Option<EncryptionKey>) -> Result<Database> {
+    let options = Options::new().create(false).encryption_key(key);
     // All processes that commit have to agree on whether commits go to the log. This one commits
     // nothing, so it accepts both.
     match open(dir, &options) {
         Err(Failure::Engine { source: colibri::Error::DurabilityDiffers { .. }, .. }) => {
-            match open(dir, &options.durability(Durability::NoSync)) {
+            match open(dir, &options.clone().durability(Durability::NoSync)) {
                 // A node of a cluster has it open, beside which nobody else may write.
-                Err(Failure::Engine { source: colibri::Error::DurabilityDiffers { .. }, .. }) => open_to_read(dir),
+                Err(Failure::Engine { source: colibri::Error::DurabilityDiffers { .. }, .. }) => {
+                    open(dir, &options.read_only(true))
+                }
                 opened => opened,
             }
         }
         Err(Failure::Engine { source: colibri::Error::Io { ref source, .. }, .. }) if is_refusal(source) => {
-            open_to_read(dir)
+            open(dir, &options.read_only(true))
         }
         opened => opened,
     }
@@ -37,8 +40,8 @@ pub(crate) fn open_to_back_up(dir: &Path) -> Result<Database> {
 
 /// Opens an existing database to change it, whatever the durability mode of others that have it
 /// open. What was committed is on disk after [`Database::sync`].
-pub(crate) fn open_beside_others(dir: &Path) -> Result<Database> {
-    let options = Options::new().create(false);
+pub(crate) fn open_beside_others(dir: &Path, key: &KeyArgs) -> Result<Database> {
+    let options = key.add_to(Options::new().create(false))?;
     match open(dir, &options) {
         Err(Failure::Engine { source: colibri::Error::DurabilityDiffers { .. }, .. }) => {
             open(dir, &options.durability(Durability::NoSync))

@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::columns;
 use crate::database::open_to_read;
 use crate::failure::{Failure, Result};
+use crate::key::KeyArgs;
 use crate::number::grouped;
 
 /// Show what differs between two branches of a database
@@ -34,6 +35,8 @@ pub(crate) struct DiffArgs {
     /// Print one JSON object
     #[arg(long, conflicts_with = "keys")]
     json: bool,
+    #[command(flatten)]
+    key: KeyArgs,
 }
 
 /// How a table differs.
@@ -45,7 +48,7 @@ struct Counts {
 }
 
 pub(crate) fn run(args: &DiffArgs) -> Result<()> {
-    let db = open_to_read(&args.dir)?;
+    let db = open_to_read(&args.dir, &args.key)?;
     let failure = |e| Failure::engine(&args.dir)(e);
     let open = || {
         let (one, other) = (db.open_branch(&args.one)?, db.open_branch(&args.other)?);

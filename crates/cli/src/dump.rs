@@ -9,6 +9,7 @@ use colibri::{Database, Snapshot, dump};
 use crate::database::open_to_read;
 use crate::dump_sql;
 use crate::failure::{Failure, Result};
+use crate::key::KeyArgs;
 use crate::new_file;
 
 /// Write tables as text: in the format of LMDB's mdb_dump, or as SQL
@@ -17,7 +18,7 @@ use crate::new_file;
 /// mdb_load read it, or psql and `colibri sql -f` with --sql. Only --sql knows the tables of SQL:
 /// without it, those of a database for SQL are the engine's, which have other names. --sql opens
 /// the database for SQL, so one that a server or a shell has in use is backed up, and the restored
-/// copy is dumped.
+/// copy is dumped. The text of an encrypted database is plain.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples, any database (birds):\n  colibri dump birds | gzip > birds.dump.gz\n\n\
                         Of tables of keys and values (wings, as `colibri load` makes it from a dump of LMDB):\n  \
@@ -44,18 +45,26 @@ pub(crate) struct DumpArgs {
     /// File to make [default: standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    key: KeyArgs,
 }
 
 pub(crate) fn run(args: &DumpArgs) -> Result<()> {
     if args.sql {
         return match &args.output {
-            Some(path) => {
-                new_file::make(path, |out| dump_sql::dump(&args.dir, &args.tables, args.roles.as_deref(), out))
-            }
-            None => dump_sql::dump(&args.dir, &args.tables, args.roles.as_deref(), &mut io::stdout().lock()),
+            Some(path) => new_file::make(path, |out| {
+                dump_sql::dump(&args.dir, &args.tables, args.roles.as_deref(), args.key.read()?, out)
+            }),
+            None => dump_sql::dump(
+                &args.dir,
+                &args.tables,
+                args.roles.as_deref(),
+                args.key.read()?,
+                &mut io::stdout().lock(),
+            ),
         };
     }
-    let mut db = open_to_read(&args.dir)?;
+    let mut db = open_to_read(&args.dir, &args.key)?;
     if let Some(branch) = &args.branch {
         db = db.open_branch(branch).map_err(Failure::engine(&args.dir))?;
     }

@@ -18,6 +18,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use colibri::EncryptionKey;
 use colibri::sql::{self, Connection};
 
 use crate::failure::{Failure, Result};
@@ -43,6 +44,8 @@ struct Dump<'a> {
     names: Option<Names>,
     /// The records of the server that the database belongs to, if it belongs to one.
     cluster: Option<PathBuf>,
+    /// Of the database, and of these records.
+    key: Option<EncryptionKey>,
 }
 
 /// A column that was declared as `serial`, and the sequence that came with it.
@@ -65,11 +68,18 @@ struct Relation {
 
 /// Writes a database as SQL; with the records of a server's roles, these as well, and owners and
 /// grants.
-pub(crate) fn dump(dir: &Path, tables: &[String], cluster: Option<&Path>, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn dump(
+    dir: &Path,
+    tables: &[String],
+    cluster: Option<&Path>,
+    key: Option<EncryptionKey>,
+    out: &mut dyn Write,
+) -> Result<()> {
     let failed = |source| Failure::Sql { dir: dir.to_owned(), source: Box::new(source) };
-    let storage = crate::database::open(dir, &colibri::Options::new().create(false))?;
+    let options = colibri::Options::new().create(false).encryption_key(key.clone());
+    let storage = crate::database::open(dir, &options)?;
     let database = sql::Database::with_storage(storage).map_err(failed)?;
-    let names = cluster.map(Names::read).transpose()?;
+    let names = cluster.map(|cluster| Names::read(cluster, key.clone())).transpose()?;
     let cluster = cluster.map(Path::to_owned).or_else(|| settings::cluster_of(dir));
     let mut dump = Dump {
         dir,
@@ -81,6 +91,7 @@ pub(crate) fn dump(dir: &Path, tables: &[String], cluster: Option<&Path>, out: &
         last: Vec::new(),
         names,
         cluster,
+        key,
     };
     dump.run()
 }

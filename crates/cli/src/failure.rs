@@ -97,6 +97,12 @@ pub(crate) enum Failure {
     /// The operating system refused something that the command did itself.
     #[error("{action} {path}: {source}", path = path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
+    /// A key cannot be read from where it was said to be.
+    #[error("{place}: {reason}")]
+    Key { place: String, reason: String },
+    /// `rekey` without both keys.
+    #[error("which keys? give --key-file and --new-key-file, or the like with -fd and -command")]
+    NoKey,
     /// Standard output does not take the results.
     #[error("cannot write to standard output: {0}")]
     Output(#[from] io::Error),
@@ -153,6 +159,7 @@ impl Failure {
         match self {
             Self::Bench(measure::Error::Usage { .. } | measure::Error::NotCompiledIn { .. })
             | Self::ListensNowhere
+            | Self::NoKey
             | Self::NoCluster => ExitCode::from(2),
             _ => ExitCode::FAILURE,
         }
@@ -248,6 +255,10 @@ fn advice(error: &colibri::Error, dir: &Path) -> String {
         }
         colibri::Error::NoSuchTable { .. } => format!(": `colibri stat {dir}` lists the tables"),
         colibri::Error::NotADatabase { .. } => format!("{MAKES_A_DATABASE}. If it was one, restore a backup"),
+        colibri::Error::KeyMissing { .. } => " with --key-file, --key-fd or --key-command".to_owned(),
+        colibri::Error::EncryptedInUse { .. } => {
+            format!(": end it first, or use SQL, `colibri sql {dir}`, whose statements run there")
+        }
         colibri::Error::DiskFull { .. } => "; make room and run the command again".to_owned(),
         _ => String::new(),
     }

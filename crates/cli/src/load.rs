@@ -10,11 +10,12 @@ use colibri::{Database, Options};
 
 use crate::database::open;
 use crate::failure::{Failure, Result};
+use crate::key::KeyArgs;
 use crate::number::counted;
 
 /// Load tables from the text that `colibri dump` or LMDB's mdb_dump wrote
 ///
-/// Makes the database if there is none. All of the input is loaded, or nothing. Entries whose key
+/// Makes the database if there is none, encrypted if a key is given. All of the input is loaded, or nothing. Entries whose key
 /// exists are replaced.
 #[derive(Debug, Args)]
 #[command(
@@ -33,6 +34,8 @@ pub(crate) struct LoadArgs {
     /// [default: 4096]
     #[arg(long, value_name = "BYTES")]
     page_size: Option<u32>,
+    #[command(flatten)]
+    key: KeyArgs,
 }
 
 pub(crate) fn run(args: &LoadArgs) -> Result<()> {
@@ -64,7 +67,7 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
 }
 
 fn load(args: &LoadArgs, input: &mut dyn BufRead) -> Result<LoadReport> {
-    let mut options = Options::new();
+    let mut options = args.key.add_to(Options::new())?;
     if let Some(bytes) = args.page_size {
         options = options.page_size(bytes);
     }

@@ -33,11 +33,13 @@ mod doctor;
 mod dump;
 mod dump_sql;
 mod failure;
+mod key;
 mod load;
 mod man;
 mod new_file;
 mod number;
 mod readers;
+mod rekey;
 mod restore;
 mod serve;
 mod sql;
@@ -79,6 +81,7 @@ enum Command {
     Copy(copy::CopyArgs),
     Backup(backup::BackupArgs),
     Restore(restore::RestoreArgs),
+    Rekey(rekey::RekeyArgs),
     Dump(dump::DumpArgs),
     Load(load::LoadArgs),
     Completions(completions::CompletionsArgs),
@@ -101,6 +104,7 @@ fn main() -> ExitCode {
         Command::Copy(args) => copy::run(&args),
         Command::Backup(args) => backup::run(&args),
         Command::Restore(args) => restore::run(&args),
+        Command::Rekey(args) => rekey::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Load(args) => load::run(&args),
         Command::Sql(args) => sql::run(&args),

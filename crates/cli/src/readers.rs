@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::columns;
 use crate::database::open_to_read;
 use crate::failure::{Failure, Result};
+use crate::key::KeyArgs;
 use crate::number::grouped;
 
 /// List the live snapshots of all processes, oldest first
@@ -26,10 +27,12 @@ pub(crate) struct ReadersArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    key: KeyArgs,
 }
 
 pub(crate) fn run(args: &ReadersArgs) -> Result<()> {
-    let db = open_to_read(&args.dir)?;
+    let db = open_to_read(&args.dir, &args.key)?;
     let mut readers = db.readers();
     readers.sort_by_key(|reader| (reader.txn, std::cmp::Reverse(reader.age)));
     let mut last = None;

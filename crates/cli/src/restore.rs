@@ -7,9 +7,11 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use clap::Args;
+use colibri::EncryptionKey;
 
 use crate::copy::is_free;
 use crate::failure::{Failure, Result};
+use crate::key::{KeyArgs, Source};
 use crate::number::{counted, grouped};
 
 /// Restore a database from a full backup and the incremental ones that follow it
@@ -24,6 +26,12 @@ pub(crate) struct RestoreArgs {
     /// Backups: a full one, then each that adds to the one before it
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    key: KeyArgs,
+    /// File with a key that the database had before, which some of the backups have; may be given more
+    /// than once
+    #[arg(long = "old-key-file", value_name = "FILE")]
+    old_key_files: Vec<PathBuf>,
 }
 
 /// A backup that is being read, and says so.
@@ -53,7 +61,11 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<()> {
         let file = BufReader::with_capacity(1 << 20, file);
         inputs.push(Box::new(Input { file, index, current: Rc::clone(&current) }));
     }
-    let restored = colibri::restore(&mut inputs, &args.dest);
+    let mut keys: Vec<EncryptionKey> = args.key.read()?.into_iter().collect();
+    for path in &args.old_key_files {
+        keys.push(Source::File(path).read()?);
+    }
+    let restored = colibri::restore_encrypted(&mut inputs, &args.dest, &keys);
     let info = restored.map_err(|e| Failure::backup(&args.files[current.get()], &args.dest)(e))?;
     let data = args.dest.join("data");
     let bytes = fs::metadata(&data).map_err(Failure::io("cannot read the size of", &data))?.len();

@@ -11,12 +11,13 @@ use colibri_server::{Auth, ClusterOptions, LogFormat, Options};
 
 use crate::database::{is_database, is_of_a_server};
 use crate::failure::{Failure, Result};
+use crate::key::KeyArgs;
 
 /// Serve databases to PostgreSQL's clients
 ///
 /// The directory holds all databases of the server, each in databases/NAME. A directory that is not
 /// there is made, with the database `postgres` and two superusers: `postgres`, and the system user
-/// who runs the command. The server does nothing while no client asks for anything. SIGTERM ends it
+/// who runs the command; given a key, it and all its databases are encrypted. The server does nothing while no client asks for anything. SIGTERM ends it
 /// when transactions are over, SIGINT ends it at once, and SIGHUP has it read certificates again.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  colibri serve nest\n  psql -h 127.0.0.1 -U postgres\n\n  \
@@ -117,6 +118,8 @@ pub(crate) struct ServeArgs {
     /// How long others wait for this node when it is silent, before they lead its databases
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = lease, requires = "cluster")]
     lease: Duration,
+    #[command(flatten)]
+    key: KeyArgs,
 }
 
 /// A choice of the server's, whose names help and completions have, too.
@@ -190,7 +193,9 @@ fn ensure_for_a_server(dir: &Path) -> Result<()> {
 
 pub(crate) fn run(args: ServeArgs) -> Result<()> {
     ensure_for_a_server(&args.dir)?;
+    let encryption_key = args.key.read()?;
     let mut options = Options::new(args.dir);
+    options.encryption_key = encryption_key;
     options.listen = args.listen.into_iter().filter(|address| address != "none").collect();
     // Or systemd does it, and hands its sockets on.
     let is_activated = std::env::var_os("LISTEN_FDS").is_some();

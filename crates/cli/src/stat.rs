@@ -12,6 +12,7 @@ use crate::branch;
 use crate::columns;
 use crate::database::open_to_read;
 use crate::failure::{Failure, Result};
+use crate::key::KeyArgs;
 use crate::number::grouped;
 
 /// Show the size and shape of a database and of its tables
@@ -26,10 +27,12 @@ pub(crate) struct StatArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    key: KeyArgs,
 }
 
 pub(crate) fn run(args: &StatArgs) -> Result<()> {
-    let db = open_to_read(&args.dir)?;
+    let db = open_to_read(&args.dir, &args.key)?;
     let stat = db.stat().map_err(Failure::engine(&args.dir))?;
     let branches = branch::stats_of(&db).map_err(Failure::engine(&args.dir))?;
     let past = db.past().map_err(Failure::engine(&args.dir))?;

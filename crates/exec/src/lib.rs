@@ -155,6 +155,7 @@ pub use memory::{EngineMemory, MemoryLimits, RowsHeld, SessionMemory};
 pub use memory::{MemoryTotal, TempFileCounts};
 pub use needs::expressions_deep;
 pub use ranges::{Ranges, key_ranges};
+pub use scratch::{DirectoryScratch, Scratch, ScratchFile};
 pub use skip_scan::under;
 pub use spill::{KeptRows, ValueBytes, write_value};
 pub use triggers::{TriggerCall, truncate_triggers};

@@ -28,7 +28,7 @@ pub trait ScratchFile: Send {
 }
 
 /// Files in a directory.
-pub(crate) struct DirectoryScratch {
+pub struct DirectoryScratch {
     directory: PathBuf,
 }
 
@@ -36,7 +36,8 @@ pub(crate) struct DirectoryScratch {
 const NAME: &str = "temporary";
 
 impl DirectoryScratch {
-    pub(crate) fn new(directory: &Path) -> Self {
+    /// Files in this directory.
+    pub fn new(directory: &Path) -> Self {
         Self { directory: directory.to_owned() }
     }
 

@@ -39,6 +39,9 @@ pub enum ServeError {
     /// The cluster cannot be joined or changed.
     #[error("{0}")]
     Replication(String),
+    /// A node of a cluster was given a key.
+    #[error("a server of a cluster cannot encrypt its databases: their log is in etcd")]
+    EncryptedNode,
     /// The certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),

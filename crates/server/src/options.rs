@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use colibri_runtime::Cpus;
+use colibri_storage::EncryptionKey;
 
 use crate::auth::Auth;
 use crate::log::LogFormat;
@@ -72,6 +73,9 @@ pub struct Options {
     /// (`CREATE DATABASE … TEMPLATE … AS OF …`), and how many bytes they may take in each file. None
     /// unless it is given, and none in a cluster.
     pub retention: Option<(Duration, Option<u64>)>,
+    /// The key that all databases of the directory are encrypted with, if it was made with one. A new
+    /// directory is. Not in a cluster.
+    pub encryption_key: Option<EncryptionKey>,
 }
 
 impl Options {
@@ -104,6 +108,7 @@ impl Options {
             forward_writes: false,
             ephemeral: None,
             retention: None,
+            encryption_key: None,
         }
     }
 }

@@ -138,6 +138,10 @@ impl Server {
             }
             None => storage,
         };
+        if options.cluster.is_some() && options.encryption_key.is_some() {
+            return Err(ServeError::EncryptedNode);
+        }
+        let storage = storage.encryption_key(options.encryption_key.clone());
         let user = machine::user_name();
         let superusers: Vec<&str> = user.iter().map(String::as_str).collect();
         // What can be wrong comes first: a server that cannot start makes nothing.

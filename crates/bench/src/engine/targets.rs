@@ -40,6 +40,8 @@ pub enum TargetName {
     /// The same without its redo log: in sync mode each commit is a steady point. Other modes have
     /// no log anyway.
     ColibriNolog,
+    /// The same with its redo log, encrypted: what that costs.
+    ColibriEncrypted,
     /// Does nothing: what the harness itself costs.
     Null,
     /// Keeps nothing, but writes and flushes a record a commit: how many flushes the machine can
@@ -60,7 +62,7 @@ pub enum TargetName {
 impl TargetName {
     /// Whether this is Colibri, in one of its forms.
     pub(crate) fn is_colibri(self) -> bool {
-        matches!(self, Self::Colibri | Self::ColibriNolog)
+        matches!(self, Self::Colibri | Self::ColibriNolog | Self::ColibriEncrypted)
     }
 }
 
@@ -69,6 +71,7 @@ impl fmt::Display for TargetName {
         f.pad(match self {
             Self::Colibri => "colibri",
             Self::ColibriNolog => "colibri-nolog",
+            Self::ColibriEncrypted => "colibri-encrypted",
             Self::Null => "null",
             Self::Flush => "flush",
             Self::Lmdb => "lmdb",
@@ -170,7 +173,8 @@ pub(crate) trait WriteOps {
 /// Says which feature compiles the engine in, if this build is without it.
 pub(crate) fn require_compiled_in(name: TargetName) -> Result<()> {
     let missing_feature = match name {
-        TargetName::Colibri | TargetName::ColibriNolog | TargetName::Null | TargetName::Flush => None,
+        TargetName::Colibri | TargetName::ColibriNolog | TargetName::ColibriEncrypted => None,
+        TargetName::Null | TargetName::Flush => None,
         TargetName::Lmdb | TargetName::Mdbx | TargetName::Redb | TargetName::Sqlite => {
             (!cfg!(feature = "rivals")).then_some("rivals")
         }
@@ -186,7 +190,9 @@ pub(crate) fn require_compiled_in(name: TargetName) -> Result<()> {
 pub(crate) fn open(name: TargetName, dir: &Path, config: &Config) -> Result<Box<dyn Target>> {
     require_compiled_in(name)?;
     match name {
-        TargetName::Colibri | TargetName::ColibriNolog => colibri::open(name, dir, config),
+        TargetName::Colibri | TargetName::ColibriNolog | TargetName::ColibriEncrypted => {
+            colibri::open(name, dir, config)
+        }
         TargetName::Null => Ok(null::open(config)),
         TargetName::Flush => Ok(flush::open(dir, config)),
         #[cfg(feature = "rivals")]

@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use colibri::EncryptionKey;
 use colibri_server::Roles;
 
 use super::{Dump, NOT_SYSTEM, quoted, quoted_name};
@@ -59,9 +60,9 @@ struct Grant {
 }
 
 impl Names {
-    pub(super) fn read(cluster: &Path) -> Result<Self> {
+    pub(super) fn read(cluster: &Path, key: Option<EncryptionKey>) -> Result<Self> {
         let not_there = |source| Failure::NoRoles { dir: cluster.to_owned(), source };
-        let roles = colibri_server::roles(cluster).map_err(not_there)?;
+        let roles = colibri_server::roles(cluster, key).map_err(not_there)?;
         let by_oid = roles.iter().map(|role| (role.oid, role.name.to_string())).collect();
         Ok(Self { roles, by_oid })
     }

@@ -35,7 +35,7 @@ impl Dump<'_> {
     pub(super) fn settings(&mut self) -> Result<()> {
         let Some(cluster) = self.cluster.take() else { return Ok(()) };
         let not_there = |source| Failure::NoRoles { dir: cluster.clone(), source };
-        let (databases, kept) = colibri_server::kept_settings(&cluster).map_err(not_there)?;
+        let (databases, kept) = colibri_server::kept_settings(&cluster, self.key.take()).map_err(not_there)?;
         let name = self.dir.canonicalize().ok().and_then(|dir| Some(dir.file_name()?.to_str()?.to_owned()));
         let own = databases.iter().find(|database| Some(database.name.as_str()) == name.as_deref());
         let own = own.map_or(u32::MAX, |database| database.oid);

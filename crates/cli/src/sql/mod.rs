@@ -30,6 +30,7 @@ use colibri::{Durability, Options, sql};
 
 use crate::database::{ensure_for_sql, open};
 use crate::failure::{Failure, Result};
+use crate::key::KeyArgs;
 use crate::version;
 use format::Format;
 use input::{Editor, Reader};
@@ -37,7 +38,7 @@ use shell::{Place, Ran, Shell, Stop};
 
 /// Run SQL: a shell, or the statements of -c, of a script, of standard input
 ///
-/// Makes the database if there is none. If a process has it open already, the statements run there.
+/// Makes the database if there is none, encrypted if a key is given. If a process has it open already, the statements run there.
 /// Statements end with a semicolon; \? lists the commands of the shell. Ctrl-C ends a statement, \q
 /// or Ctrl-D the shell.
 ///
@@ -71,6 +72,8 @@ pub(crate) struct SqlArgs {
     /// The name that current_user gives
     #[arg(short = 'U', long, value_name = "NAME", default_value = "colibri")]
     user: String,
+    #[command(flatten)]
+    key: KeyArgs,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -109,9 +112,17 @@ pub(crate) fn run(args: &SqlArgs) -> Result<()> {
         scripts.push((path, if path == Path::new("-") { None } else { Some(open_script(path)?) }));
     }
     ensure_for_sql(&args.dir)?;
-    let storage = open(&args.dir, &Options::new().durability(args.durability.durability()))?;
+    let key = args.key.read()?;
+    let is_encrypted = key.is_some();
+    let options = Options::new().durability(args.durability.durability()).encryption_key(key);
     let failed = |source| Failure::Sql { dir: args.dir.clone(), source: Box::new(source) };
-    let db = sql::Database::with_storage(storage).map_err(failed)?;
+    let db = match open(&args.dir, &options) {
+        // Its statements run in the process that has it open.
+        Err(Failure::Engine { source: colibri::Error::EncryptedInUse { .. }, .. }) if is_encrypted => {
+            sql::Database::open_with(&args.dir, &options).map_err(failed)?
+        }
+        storage => sql::Database::with_storage(storage?).map_err(failed)?,
+    };
     let is_terminal = args.commands.is_empty() && scripts.is_empty() && io::stdin().is_terminal();
     let mut shell = Shell::new(&db, &args.user, args.format, is_terminal)?;
     shell.on_error_stop = args.on_error_stop.last().copied().unwrap_or(false);

@@ -18,10 +18,16 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn start(dir: &Path) -> Self {
+        Self::start_with(dir, &[])
+    }
+
+    /// Starts it with further options.
+    pub(crate) fn start_with(dir: &Path, options: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_colibri"))
             .arg("serve")
             .arg(dir)
             .args(["--listen", "127.0.0.1:0"])
+            .args(options)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -41,10 +47,14 @@ impl Served {
     }
 
     pub(crate) fn connect(&self, user: &str) -> Client {
+        self.connect_to(user, "postgres")
+    }
+
+    pub(crate) fn connect_to(&self, user: &str, database: &str) -> Client {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let parameters = format!("user\0{user}\0database\0postgres\0\0");
+        let parameters = format!("user\0{user}\0database\0{database}\0\0");
         let mut packet = (parameters.len() as i32 + 8).to_be_bytes().to_vec();
         packet.extend_from_slice(&(3_i32 << 16).to_be_bytes());
         packet.extend_from_slice(parameters.as_bytes());

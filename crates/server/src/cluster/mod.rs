@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use colibri_sql::cluster::{Cluster, DatabaseInfo, KeptSettings, NewDatabase, Roles, SessionInfo, Template};
 use colibri_sql::{CompactString, DirectoryLock, Error, MemoryTotal, Result, SqlState};
-use colibri_storage::Options;
+use colibri_storage::{EncryptionKey, Options};
 use parking_lot::{Mutex, RwLock};
 
 use files::Files;
@@ -112,22 +112,24 @@ pub(crate) struct Directory {
 }
 
 /// The databases of a server and the settings that it keeps for them and for roles, from its record
-/// (`DIR/cluster`).
+/// (`DIR/cluster`). `key`: if the server's directory is encrypted.
 ///
 /// # Errors
 /// If there is no such record, or it cannot be read.
 pub fn kept_settings(
     cluster: &Path,
+    key: Option<EncryptionKey>,
 ) -> std::result::Result<(Vec<DatabaseInfo>, KeptSettings), crate::error::ServeError> {
-    Ok(Records::settings(cluster)?)
+    Ok(Records::settings(cluster, key)?)
 }
 
-/// The roles of a server, from its record of them (`DIR/cluster`).
+/// The roles of a server, from its record of them (`DIR/cluster`). `key`: if the server's directory is
+/// encrypted.
 ///
 /// # Errors
 /// If there is no such record, or it cannot be read.
-pub fn roles(cluster: &Path) -> std::result::Result<Roles, crate::error::ServeError> {
-    Ok(Records::roles(cluster)?)
+pub fn roles(cluster: &Path, key: Option<EncryptionKey>) -> std::result::Result<Roles, crate::error::ServeError> {
+    Ok(Records::roles(cluster, key)?)
 }
 
 fn io_error(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Error {
@@ -297,7 +299,7 @@ impl Directory {
         let lock = lock.map_or_else(|| lock_server(&dir), Ok)?;
         let databases_dir = dir.join("databases");
         make_dir(&databases_dir).map_err(io_error("cannot make", &databases_dir))?;
-        let (records, mut loaded) = Records::open(&dir.join("cluster"), superusers)?;
+        let (records, mut loaded) = Records::open(&dir.join("cluster"), superusers, &options)?;
         let memory = MemoryTotal::new(machine::kept_bytes_max());
         if join.is_none() && loaded.identity.is_some() {
             let message = format!("{} is the directory of a node of a cluster", dir.display());

@@ -24,7 +24,7 @@ use std::path::Path;
 
 use colibri_sql::cluster::{BOOTSTRAP_ROLE, DatabaseInfo, KeptSettings, NewDatabase, Role, Roles};
 use colibri_sql::{CompactString, Error, Result, SqlState};
-use colibri_storage::{Database, Options, Snapshot, Table, TableKind};
+use colibri_storage::{Database, EncryptionKey, Options, Snapshot, Table, TableKind};
 use serde::{Deserialize, Serialize};
 
 use crate::auth::scram;
@@ -210,8 +210,9 @@ fn settings_in(snapshot: &Snapshot<'_>, table: &Table) -> Result<KeptSettings> {
 
 impl Records {
     /// Opens a server's records, and makes those of a new one.
-    pub(crate) fn open(dir: &Path, superusers: &[&str]) -> Result<(Self, Loaded)> {
-        let options = Options::new().size_max(1 << 30).readers_max(16);
+    /// They are encrypted as its databases are, which are opened with `databases`.
+    pub(crate) fn open(dir: &Path, superusers: &[&str], databases: &Options) -> Result<(Self, Loaded)> {
+        let options = Options::new().size_max(1 << 30).readers_max(16).encryption_key_of(databases);
         let database = Database::open(dir, &options).map_err(storage)?;
         let is_new = match database.read().and_then(|snapshot| snapshot.table(TABLE)) {
             Ok(_) => false,
@@ -249,8 +250,9 @@ impl Records {
     }
 
     /// The roles of a server, whether it runs or not.
-    pub(crate) fn roles(dir: &Path) -> Result<Roles> {
-        let database = Database::open(dir, &Options::new().read_only(true).create(false)).map_err(storage)?;
+    pub(crate) fn roles(dir: &Path, key: Option<EncryptionKey>) -> Result<Roles> {
+        let options = Options::new().read_only(true).create(false).encryption_key(key);
+        let database = Database::open(dir, &options).map_err(storage)?;
         let snapshot = database.read().map_err(storage)?;
         let table = snapshot.table(TABLE).map_err(storage)?;
         let roles = snapshot.get(&table, b"roles").map_err(storage)?.ok_or_else(|| damaged("roles"))?;
@@ -258,8 +260,9 @@ impl Records {
     }
 
     /// The databases of a server and the settings that it keeps, whether it runs or not.
-    pub(crate) fn settings(dir: &Path) -> Result<(Vec<DatabaseInfo>, KeptSettings)> {
-        let database = Database::open(dir, &Options::new().read_only(true).create(false)).map_err(storage)?;
+    pub(crate) fn settings(dir: &Path, key: Option<EncryptionKey>) -> Result<(Vec<DatabaseInfo>, KeptSettings)> {
+        let options = Options::new().read_only(true).create(false).encryption_key(key);
+        let database = Database::open(dir, &options).map_err(storage)?;
         let snapshot = database.read().map_err(storage)?;
         let table = snapshot.table(TABLE).map_err(storage)?;
         let databases = snapshot.get(&table, b"databases").map_err(storage)?.ok_or_else(|| damaged("databases"))?;
@@ -357,7 +360,7 @@ mod tests {
     #[test]
     fn what_was_written_is_there_at_the_next_start() {
         let dir = tempfile::tempdir().unwrap();
-        let (records, mut first) = Records::open(dir.path(), &["me", "postgres"]).unwrap();
+        let (records, mut first) = Records::open(dir.path(), &["me", "postgres"], &Options::new()).unwrap();
         assert!(first.roles.named("me").is_some_and(|role| role.superuser && role.login));
         assert_eq!(first.databases.all[0].info.oid, FIRST_DATABASE);
         first.databases.add("birds", NewDatabase::of(BOOTSTRAP_ROLE));
@@ -365,7 +368,7 @@ mod tests {
         records.write_databases(&first.databases).unwrap();
         records.write_roles(&first.roles).unwrap();
         drop(records);
-        let (_, again) = Records::open(dir.path(), &["other"]).unwrap();
+        let (_, again) = Records::open(dir.path(), &["other"], &Options::new()).unwrap();
         assert_eq!(again.databases, first.databases);
         assert_eq!(again.roles, first.roles);
         assert_eq!(again.secret, first.secret);

@@ -32,6 +32,7 @@ use crate::planner::{Rewrites, Sizes as _};
 use crate::session::activity::Activity;
 use crate::session::notifications::Hub;
 use crate::session::recipes::Recipes;
+use crate::session::sealed_scratch::SealedScratch;
 use crate::session::sizes::TxnSizes;
 use crate::session::temporary::TemporaryStore;
 use crate::system::kept::KeptTables;
@@ -153,7 +154,7 @@ impl Engine {
         locale: Option<CompactString>,
     ) -> Result<Arc<Self>> {
         let directory = database.path().to_owned();
-        let memory = Arc::new(EngineMemory::new(&directory, total));
+        let memory = Arc::new(memory_of(&database, total)?);
         let local = LocalStore::new(database);
         let around = (memory, directory, locale);
         Self::open_on(Arc::new(local.clone()), Some(local), name, around, Access::Full)?
@@ -178,7 +179,7 @@ impl Engine {
         access: Access,
     ) -> Result<Option<Arc<Self>>> {
         let directory = database.path().to_owned();
-        let memory = Arc::new(EngineMemory::new(&directory, total));
+        let memory = Arc::new(memory_of(&database, total)?);
         let local = LocalStore::new(database);
         Self::open_on(Arc::new(local.clone()), Some(local), name.to_owned(), (memory, directory, None), access)
     }
@@ -383,8 +384,7 @@ impl Engine {
         if let Some(store) = &*temporary {
             return Ok(Arc::clone(store));
         }
-        let page_bytes = self.local.as_ref().map(|local| local.database().page_size());
-        let store = Arc::new(TemporaryStore::make(&self.temp_dir, page_bytes)?);
+        let store = Arc::new(TemporaryStore::make(&self.temp_dir, self.local.as_ref().map(LocalStore::database))?);
         *temporary = Some(Arc::clone(&store));
         Ok(store)
     }
@@ -653,6 +653,16 @@ impl Drop for Engine {
         }
         _ = self.give_back_values();
     }
+}
+
+/// What sessions keep together, with temporary files in the database's directory: sealed, if the
+/// database is encrypted.
+fn memory_of(database: &Database, total: MemoryTotal) -> Result<EngineMemory> {
+    if !database.is_encrypted() {
+        return Ok(EngineMemory::new(database.path(), total));
+    }
+    let scratch = SealedScratch::new(database.path()).map_err(colibri_txn::Error::from).in_sql()?;
+    Ok(EngineMemory::with_scratch(Arc::new(scratch), total))
 }
 
 /// Refuses a value that `setval` may not set a sequence to.

@@ -21,6 +21,7 @@
 //! | `sizes`, `samples`, `guesses` | how large tables and ranges are, for a plan that is made; plans for other values |
 //! | `sequences` | values of sequences |
 //! | `temporary` | temporary objects, and the store beside the database that they are in |
+//! | `sealed_scratch` | temporary files of statements where the database is encrypted |
 //! | `engine`, `activity`, `own`, `rows` | what sessions share; what they tell of themselves; a session's state that functions ask for; rows that are given |
 //!
 //! How a statement waits for a lock: its operators end the step with an interruption that names the
@@ -57,6 +58,7 @@ mod recipes;
 mod routine;
 mod rows;
 mod samples;
+mod sealed_scratch;
 mod sequences;
 mod serve;
 mod set;

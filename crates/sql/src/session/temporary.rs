@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use colibri_catalog::store_error::InSql as _;
 use colibri_catalog::temporary::{PG_TEMP, PG_TEMP_PREFIX, is_temporary, is_temporary_entry, temporary_spaces};
 use colibri_catalog::{CATALOG_SPACE, Catalog, ObjectId, Sequence, Table};
-use colibri_storage::{Database, Durability, FreeSpace, Options};
+use colibri_storage::{Database, Durability, EncryptionKey, FreeSpace, Options};
 use colibri_txn::{
     Begin, FIRST_TEMPORARY, LocalStore, SpaceId, SpaceSize, Store as _, TemporarySpaces, Transaction, WithTemporary,
 };
@@ -51,15 +51,20 @@ pub(crate) struct TemporaryStore {
 }
 
 impl TemporaryStore {
-    /// Makes one. Its files have no names any more when this returns, so nothing is left of them
-    /// when the process ends.
-    pub(crate) fn make(directory: &Path, page_bytes: Option<u32>) -> Result<Self> {
+    /// Makes one beside a database, with pages of the same size, and encrypted if that is. Its files
+    /// have no names any more when this returns, so nothing is left of them when the process ends.
+    pub(crate) fn make(directory: &Path, beside: Option<&Database>) -> Result<Self> {
         let number = DIRECTORIES.fetch_add(1, Ordering::Relaxed);
         let path = directory.join(format!("temporary-{}-{number}", std::process::id()));
         // It lasts no longer than the process, so nothing is made durable.
         let mut options = Options::new().durability(Durability::NoSync).free_space(FreeSpace::Lowest);
-        if let Some(bytes) = page_bytes {
-            options = options.page_size(bytes);
+        if let Some(database) = beside {
+            options = options.page_size(database.page_size());
+            if database.is_encrypted() {
+                // A key that is in the memory of this process only.
+                let key = EncryptionKey::random().map_err(colibri_txn::Error::from).in_sql()?;
+                options = options.encryption_key(key);
+            }
         }
         let opened = Database::open(&path, &options.readers_max(1 << 16).temporary(true));
         let database = opened.map_err(colibri_txn::Error::from).in_sql()?;

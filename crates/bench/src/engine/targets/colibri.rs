@@ -1,4 +1,4 @@
-//! Colibri itself, with its redo log and without, through its public interface and with its
+//! Colibri itself, with its redo log, without, and encrypted, through its public interface and with its
 //! defaults: one `Plain` table, a snapshot per read.
 //!
 //! Not here: anything an application could not do. Each read opens and drops a snapshot, which is
@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use colibri::{Database, Durability, Options, Table, TableKind, WriteTxn};
+use colibri::{Database, Durability, ENCRYPTION_KEY_BYTES, EncryptionKey, Options, Table, TableKind, WriteTxn};
 
 use crate::engine::Mode;
 use crate::engine::targets::{
@@ -15,6 +15,9 @@ use crate::engine::targets::{
 };
 use crate::engine::trace::Printer;
 use crate::measure::{Error, Result};
+
+/// It protects nothing, and costs what any other does.
+const KEY: [u8; ENCRYPTION_KEY_BYTES] = [7; ENCRYPTION_KEY_BYTES];
 
 struct Colibri {
     database: Database,
@@ -37,6 +40,9 @@ pub(super) fn open(name: TargetName, dir: &Path, config: &Config) -> Result<Box<
         Mode::Nosync => Durability::NoSync,
     };
     let mut options = Options::new().page_size(config.page_bytes).durability(durability);
+    if name == TargetName::ColibriEncrypted {
+        options = options.encryption_key(EncryptionKey::new(KEY));
+    }
     let printer = config.trace_flush.then(|| Arc::new(Printer::new(format!("{name} {}", config.mode))));
     if let Some(printer) = &printer {
         let printer = Arc::clone(printer);
@@ -64,14 +70,19 @@ impl Target for Colibri {
     }
 
     fn notes(&self) -> String {
-        match self.durability {
+        let encrypted = if self.database.is_encrypted() { "; encrypted" } else { "" };
+        let what = match self.durability {
             Durability::Sync => "every commit's log record on disk; steady points in the background; page checksums on",
             Durability::SyncNoLog => "every commit a steady point on disk, no log; page checksums on",
-            Durability::Lazy { .. } => "steady point per 64 MiB or 1 s in the background; a power loss rolls back to the last one; page checksums on",
-            Durability::NoSync => "steady points on sync and close only; a power loss rolls back to the last one; page checksums on",
+            Durability::Lazy { .. } => {
+                "steady point per 64 MiB or 1 s in the background; a power loss rolls back to the last one; page checksums on"
+            }
+            Durability::NoSync => {
+                "steady points on sync and close only; a power loss rolls back to the last one; page checksums on"
+            }
             Durability::Agreed => "a commit waits until others have agreed on its record; page checksums on",
-        }
-        .to_owned()
+        };
+        format!("{what}{encrypted}")
     }
 }
 
