@@ -60,6 +60,13 @@ impl ColumnReader {
         Some((reader, vectors))
     }
 
+    /// The bytes that a row's values take when they are read.
+    #[inline]
+    #[must_use]
+    pub fn expanded_bytes(&self, value: &[u8]) -> usize {
+        self.layout.expanded_bytes(value)
+    }
+
     /// Adds a row to the vectors, one for each column; `false` if one of them does not take its
     /// value, or the value is damaged. Some of the vectors may have a value more then. `scratch` is
     /// room for values.

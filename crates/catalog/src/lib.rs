@@ -12,6 +12,7 @@
 //! | [`cluster`] | the server around a session: databases, roles, grants, kept settings |
 //! | [`row`], [`record`], [`inverted`] | the bytes of rows and of indexes' entries |
 //! | [`column_reader`] | rows into column vectors |
+//! | `stored_columns` | how the values of columns are kept in rows: generations, compression |
 //! | [`store_error`] | what transactions answer in place of a result, as SQL's errors |
 
 pub mod builtin;
@@ -34,6 +35,7 @@ mod rules;
 mod security;
 mod statistics;
 pub mod store_error;
+mod stored_columns;
 pub mod system_tables;
 pub mod temporary;
 mod text_search;
@@ -62,6 +64,7 @@ pub use routines::{
 pub use rules::Rule;
 pub use security::{Policy, RowSecurity};
 pub use statistics::Statistics;
+pub use stored_columns::{ColumnStorage, CompressionName, Generations, StorageKind};
 pub use text_search::{SearchChange, SearchConfiguration, SearchDictionary};
 pub use topics::TopicColumns;
 pub use user_types::{Composite, Domain, Field, Label, Range, TypeHandle, UserType, UserTypeKind};

@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::{Acl, BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
 use crate::partition::{PartitionOf, Partitioned};
-use crate::row::RowFormat;
+use crate::row::{Compression, RowFormat};
 use crate::security::RowSecurity;
+use crate::stored_columns::{ColumnStorage, Generations};
 
 /// The number of an object.
 pub type ObjectId = u32;
@@ -71,6 +72,9 @@ pub struct Column {
     /// It is there only because a table that this one inherits from has it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub inherited_only: bool,
+    /// How its values are kept: what COMPRESSION and STORAGE have said.
+    #[serde(default, skip_serializing_if = "ColumnStorage::is_default")]
+    pub storage: ColumnStorage,
 }
 
 impl Column {
@@ -89,6 +93,7 @@ impl Column {
             generated: None,
             expression: Some(expression),
             inherited_only: false,
+            storage: ColumnStorage::default(),
         }
     }
 }
@@ -358,7 +363,7 @@ pub struct Table {
     #[serde(default)]
     pub foreign_keys: Vec<ForeignKey>,
     /// For each generation of rows, which columns their values hold. A row says its generation.
-    pub generations: Vec<Vec<usize>>,
+    pub generations: Generations,
     /// Who owns it.
     #[serde(default = "bootstrap")]
     pub owner: RoleId,
@@ -407,6 +412,10 @@ pub struct Table {
     /// What REPLICA IDENTITY has said, which is only shown.
     #[serde(default, skip_serializing_if = "ReplicaIdentity::is_default")]
     pub replica_identity: ReplicaIdentity,
+    /// How the long values of columns are compressed that say nothing of it themselves; `None`: as
+    /// usual, which is not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compression: Option<Compression>,
     /// Made from `generations` when the table is read.
     #[serde(skip)]
     pub layout: Option<Arc<TableLayout>>,
@@ -815,13 +824,25 @@ impl Table {
         self.renew_layout();
     }
 
-    /// Makes the layout anew, after a change of its columns.
+    /// Whether the long values of a column are compressed when they are written.
+    #[must_use]
+    pub fn compresses(&self, column: usize) -> bool {
+        let Column { ty, storage, .. } = &self.columns[column];
+        storage.compression_of(ty.ty, self.compression) == Compression::Lz4
+    }
+
+    /// Makes the layout anew, after a change of its columns or of how their values are kept.
     pub fn renew_layout(&mut self) {
         let formats = self.generations.iter().enumerate().map(|(generation, stored)| {
             let types: Vec<Type> = stored.iter().map(|&place| self.columns[place].ty.ty).collect();
-            RowFormat::new(generation as u16, &types)
+            let format = RowFormat::new(generation as u16, &types);
+            format.compressing(|column| self.compresses(stored[column]))
         });
-        let formats = formats.collect();
+        let formats: Vec<RowFormat> = formats.collect();
+        // Rows are written in the newest format only.
+        if formats.last().is_some_and(RowFormat::compresses) {
+            self.generations.note_compression();
+        }
         // Texts that were written by this program for values of the column's type. One that cannot
         // be read is said when a row needs it.
         let env = Env::default();
@@ -836,7 +857,39 @@ impl Table {
             _ => Ok(Datum::Null),
         });
         let missing = missing.collect();
-        self.layout = Some(Arc::new(TableLayout { formats, stored: self.generations.clone(), missing }));
+        self.layout = Some(Arc::new(TableLayout { formats, stored: self.generations.to_vec(), missing }));
+    }
+}
+
+impl TableLayout {
+    /// The bytes that a row's values take when they are read: those of the row, and of its
+    /// compressed values without compression. Those of the row alone if it is damaged.
+    #[inline]
+    #[must_use]
+    pub fn expanded_bytes(&self, row: &[u8]) -> usize {
+        if RowFormat::has_compressed(row) { self.expanded_bytes_of_compressed(row) } else { row.len() }
+    }
+
+    /// The bytes that a column of the table takes in a row if it is compressed there.
+    ///
+    /// # Errors
+    /// The row is damaged.
+    pub fn compressed_bytes(&self, row: &[u8], column: usize) -> Result<Option<usize>> {
+        let generation = usize::from(RowFormat::generation_of(row)?);
+        let (Some(format), Some(stored)) = (self.formats.get(generation), self.stored.get(generation)) else {
+            return Ok(None);
+        };
+        match stored.iter().position(|&known| known == column) {
+            Some(place) => format.compressed_bytes(row, place),
+            None => Ok(None),
+        }
+    }
+
+    #[cold]
+    fn expanded_bytes_of_compressed(&self, row: &[u8]) -> usize {
+        let format =
+            RowFormat::generation_of(row).ok().and_then(|generation| self.formats.get(usize::from(generation)));
+        format.and_then(|format| format.expanded_bytes(row).ok()).unwrap_or(row.len())
     }
 }
 

@@ -4,7 +4,9 @@
 //! 0            2                       fixed_start          ends_start
 //! | generation | bits: wide, NULLs ... | fixed-width values | ends of the others | the others' bytes |
 //! ```
-//! - generation: u16, the number of the table's layout that the row was written with.
+//! - generation: u16, the number of the table's layout that the row was written with. Its highest
+//!   bit says that some of the row's values are compressed: the highest bit of such a value's end is
+//!   set, and its bytes are those of `compression`.
 //! - bits: bit 0 says that the ends are u32 (else u16); bit 1 + i that column i is NULL.
 //! - fixed-width values are at constant offsets, little-endian, NULL or not: bool 1 byte, smallint
 //!   2, integer, oid, date and real 4, bigint, enums, double, time and timestamps 8, time with
@@ -19,8 +21,9 @@
 //! - jsonb and ranges: as they are in memory, see `jsonb` and `ranges`.
 //! - a row of a composite type: see `composite_values`; arrays of such hold the same for each value.
 //!
-//! Invariants: bytes of NULL columns are zero or empty, so equal values have equal bytes. ON DISK:
-//! none of this may change; a new layout is a new kind of generation.
+//! Invariants: bytes of NULL columns are zero or empty, so equal values have equal bytes where
+//! neither is compressed. A row without compressed values has the bytes that it has in a table
+//! without compression. ON DISK: none of this may change; a new layout is a new kind of generation.
 
 use colibri_types::{
     Array, CompositeType, Datum, Error, Interval, Numeric, Result, SqlState, Type, composite_values,
@@ -29,11 +32,21 @@ use colibri_types::{
     numeric::{LARGE_SCALE, SMALL_SCALE_MAX},
 };
 use compact_str::CompactString;
+use smallvec::SmallVec;
 
 mod columns;
+mod compression;
+
+pub use compression::{COMPRESSED_BYTES_MIN, Compression};
 
 /// Bytes before the bits.
 const HEADER_BYTES: usize = 2;
+/// The bit of a generation that says that some values of the row are compressed.
+const COMPRESSED: u16 = 1 << 15;
+/// The bit of an end, in such a row, that says that the value is compressed.
+const END_COMPRESSED: u16 = 1 << 15;
+/// The same of a wide end.
+const WIDE_END_COMPRESSED: u32 = 1 << 31;
 
 /// How a column's bytes are to be understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,6 +145,8 @@ pub struct RowFormat {
     /// The columns whose width varies, in order.
     varying: Box<[u32]>,
     ends_start: usize,
+    /// Of each of these whether its values are compressed when they are written; empty if none are.
+    compressed: Box<[bool]>,
 }
 
 #[cold]
@@ -163,6 +178,21 @@ struct Parts<'row> {
     /// Where the varying columns' bytes begin.
     varying_start: usize,
     wide: bool,
+    /// Some of the values are compressed.
+    compressed: bool,
+}
+
+/// What was written of a column.
+enum Written {
+    Null,
+    Value,
+    Compressed,
+}
+
+impl Written {
+    fn new(is_there: bool) -> Self {
+        if is_there { Self::Value } else { Self::Null }
+    }
 }
 
 impl RowFormat {
@@ -189,7 +219,25 @@ impl RowFormat {
                 Slot { form, place: place as u32 }
             })
             .collect();
-        Self { generation, slots, varying: varying.into(), ends_start: offset }
+        debug_assert!(generation < COMPRESSED, "a table has at most 1600 columns, and fewer layouts than 32768");
+        Self { generation, slots, varying: varying.into(), ends_start: offset, compressed: Box::default() }
+    }
+
+    /// The same format, but for the columns whose long values are compressed when they are written:
+    /// those of varying width for which `is_compressed` says so.
+    #[must_use]
+    pub fn compressing(mut self, is_compressed: impl Fn(usize) -> bool) -> Self {
+        self.compressed = self.varying.iter().map(|&column| is_compressed(column as usize)).collect();
+        if !self.compressed.contains(&true) {
+            self.compressed = Box::default();
+        }
+        self
+    }
+
+    /// Whether rows that are written in it may have compressed values.
+    #[must_use]
+    pub fn compresses(&self) -> bool {
+        !self.compressed.is_empty()
     }
 
     /// The number of this layout.
@@ -205,18 +253,73 @@ impl RowFormat {
     }
 
     /// The number of the layout that a row was written with.
+    #[inline]
     pub fn generation_of(row: &[u8]) -> Result<u16> {
-        row.first_chunk().map(|bytes| u16::from_le_bytes(*bytes)).ok_or_else(|| malformed("too short"))
+        match row.first_chunk() {
+            Some(bytes) => Ok(u16::from_le_bytes(*bytes) & !COMPRESSED),
+            None => Err(malformed("too short")),
+        }
+    }
+
+    /// Whether some of a row's values are compressed.
+    #[inline]
+    #[must_use]
+    pub fn has_compressed(row: &[u8]) -> bool {
+        row.get(HEADER_BYTES - 1).is_some_and(|byte| byte >> 7 != 0)
+    }
+
+    /// The bytes of a row and of its compressed values without compression.
+    ///
+    /// # Errors
+    /// The row is damaged.
+    pub fn expanded_bytes(&self, row: &[u8]) -> Result<usize> {
+        let parts = self.parts(row)?;
+        let mut bytes = row.len();
+        if parts.compressed {
+            for index in 0..self.varying.len() {
+                if self.is_compressed(parts, index)? {
+                    bytes += compression::expanded_bytes(self.varying_bytes(parts, index)?)?;
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// The bytes that a column takes in a row if it is compressed there.
+    ///
+    /// # Errors
+    /// The row is damaged.
+    pub fn compressed_bytes(&self, row: &[u8], column: usize) -> Result<Option<usize>> {
+        let parts = self.parts(row)?;
+        if !self.is_column_compressed(parts, column)? {
+            return Ok(None);
+        }
+        self.varying_bytes(parts, self.slots[column].place as usize).map(|bytes| Some(bytes.len()))
     }
 
     /// Appends a row of these values, one for each column, each of its column's type or NULL.
     pub fn encode(&self, values: &[Datum], out: &mut Vec<u8>) -> Result<()> {
         assert_eq!(values.len(), self.slots.len(), "a value for each column");
-        self.assemble(out, |column, out| write_value(self.slots[column].form, &values[column], out))
+        self.assemble(out, |column, out| self.write(column, &values[column], out))
     }
 
-    /// Appends a row whose columns' bytes `write` appends, and says of each whether it is not NULL.
-    fn assemble(&self, out: &mut Vec<u8>, mut write: impl FnMut(usize, &mut Vec<u8>) -> Result<bool>) -> Result<()> {
+    /// Appends a column's bytes, compressed if they are to be.
+    #[inline]
+    fn write(&self, column: usize, value: &Datum, out: &mut Vec<u8>) -> Result<Written> {
+        let (start, slot) = (out.len(), self.slots[column]);
+        let is_there = write_value(slot.form, value, out)?;
+        if out.len() - start >= COMPRESSED_BYTES_MIN
+            && self.compressed.get(slot.place as usize) == Some(&true)
+            && slot.form.width().is_none()
+            && compression::compress_tail(out, start)
+        {
+            return Ok(Written::Compressed);
+        }
+        Ok(Written::new(is_there))
+    }
+
+    /// Appends a row whose columns' bytes `write` appends, and says of each what they are.
+    fn assemble(&self, out: &mut Vec<u8>, mut write: impl FnMut(usize, &mut Vec<u8>) -> Result<Written>) -> Result<()> {
         let start = out.len();
         out.extend_from_slice(&self.generation.to_le_bytes());
         out.resize(start + HEADER_BYTES + (self.slots.len() + 1).div_ceil(8), 0);
@@ -226,7 +329,7 @@ impl RowFormat {
         for (column, slot) in self.slots.iter().enumerate() {
             let Some(width) = slot.form.width() else { continue };
             let before = out.len();
-            if !write(column, out)? {
+            if let Written::Null = write(column, out)? {
                 set_null(column, out);
                 out.resize(before + width, 0);
             }
@@ -240,9 +343,12 @@ impl RowFormat {
         let bytes = out.len();
         // Most rows are short: the ends are written as u16, and widened once one does not fit.
         let mut overflow_ends: Vec<u32> = Vec::new();
+        let mut compressed: SmallVec<[usize; 4]> = SmallVec::new();
         for (index, &column) in self.varying.iter().enumerate() {
-            if !write(column as usize, out)? {
-                set_null(column as usize, out);
+            match write(column as usize, out)? {
+                Written::Null => set_null(column as usize, out),
+                Written::Value => {}
+                Written::Compressed => compressed.push(index),
             }
             let end = out.len() - bytes;
             match u16::try_from(end) {
@@ -254,7 +360,14 @@ impl RowFormat {
                 }
             }
         }
-        if !overflow_ends.is_empty() {
+        // In a row with compressed values the highest bit of an end is a mark.
+        let is_marked = !compressed.is_empty();
+        let end = out.len() - bytes;
+        if is_marked && end >= WIDE_END_COMPRESSED as usize {
+            return Err(Error::new(SqlState::PROGRAM_LIMIT, "row is larger than 2 GiB"));
+        }
+        let is_wide = !overflow_ends.is_empty() || is_marked && end >= usize::from(END_COMPRESSED);
+        if is_wide {
             out[start + HEADER_BYTES] |= 1;
             let short = self.varying.len() - overflow_ends.len();
             let all = (0..short)
@@ -264,6 +377,13 @@ impl RowFormat {
                 .collect::<Vec<u8>>();
             out.splice(ends..bytes, all);
         }
+        if is_marked {
+            out[start + HEADER_BYTES - 1] |= (COMPRESSED >> 8) as u8;
+            for index in compressed {
+                let bytes = if is_wide { 4 } else { 2 };
+                out[ends + bytes * index + bytes - 1] |= 1 << 7;
+            }
+        }
         Ok(())
     }
 
@@ -272,15 +392,19 @@ impl RowFormat {
         if row.len() < self.ends_start {
             return Err(malformed("too short"));
         }
+        let mut compressed = false;
         if row[..HEADER_BYTES] != self.generation.to_le_bytes() {
-            return Err(malformed("of another generation"));
+            if row[..HEADER_BYTES] != (self.generation | COMPRESSED).to_le_bytes() {
+                return Err(malformed("of another generation"));
+            }
+            compressed = true;
         }
         let wide = row[HEADER_BYTES] & 1 != 0;
         let varying_start = self.ends_start + self.varying.len() * if wide { 4 } else { 2 };
         if row.len() < varying_start {
             return Err(malformed("too short"));
         }
-        Ok(Parts { row, varying_start, wide })
+        Ok(Parts { row, varying_start, wide, compressed })
     }
 
     /// One column's value.
@@ -316,18 +440,6 @@ impl RowFormat {
         Ok(is_null_at(self.parts(row)?.row, column))
     }
 
-    /// A text column's value in place, without a copy; `None` for NULL.
-    pub fn text<'row>(&self, row: &'row [u8], column: usize) -> Result<Option<&'row str>> {
-        let parts = self.parts(row)?;
-        if is_null_at(row, column) {
-            return Ok(None);
-        }
-        let slot = self.slots[column];
-        assert!(slot.form == Form::Text, "a column of text");
-        let bytes = self.varying_bytes(parts, slot.place as usize)?;
-        utf8(bytes).map(Some)
-    }
-
     /// One column's value in place.
     #[inline]
     pub fn peek<'row>(&self, row: &'row [u8], column: usize) -> Result<Peeked<'row>> {
@@ -336,6 +448,9 @@ impl RowFormat {
         let at = slot.place as usize;
         if is_null_at(row, column) {
             return Ok(Peeked::Null);
+        }
+        if parts.compressed && slot.form.width().is_none() && self.is_compressed(parts, at)? {
+            return Ok(Peeked::Other);
         }
         Ok(match slot.form {
             Form::Text | Form::Bytes => Peeked::Bytes(self.varying_bytes(parts, at)?),
@@ -366,6 +481,7 @@ impl RowFormat {
         let slot = self.slots[column];
         if let (Form::Text, Datum::Text(text)) = (slot.form, &mut *out)
             && !is_null_at(parts.row, column)
+            && !parts.compressed
         {
             let bytes = self.varying_bytes(parts, slot.place as usize)?;
             let fits = bytes.len()..=(2 * bytes.len()).max(TEXT_BYTES_REUSED);
@@ -387,6 +503,9 @@ impl RowFormat {
             return Ok(Datum::Null);
         }
         let at = slot.place as usize;
+        if parts.compressed && slot.form.width().is_none() {
+            return self.marked_value(parts, slot);
+        }
         Ok(match slot.form {
             Form::Int4 => Datum::Int(i64::from(i32::from_le_bytes(fixed(row, at)?))),
             Form::Int8 => Datum::Int(i64::from_le_bytes(fixed(row, at)?)),
@@ -415,34 +534,58 @@ impl RowFormat {
                 days: i32::from_le_bytes(fixed(row, at + 8)?),
                 months: i32::from_le_bytes(fixed(row, at + 12)?),
             }),
-            Form::Text => {
-                let bytes = self.varying_bytes(parts, at)?;
-                Datum::Text(CompactString::new(utf8(bytes)?))
-            }
-            Form::Citext => {
-                let bytes = self.varying_bytes(parts, at)?;
-                Datum::Citext(CompactString::new(utf8(bytes)?))
-            }
-            Form::Bytes => Datum::Bytes(self.varying_bytes(parts, at)?.into()),
-            Form::Jsonb => Datum::Jsonb(self.varying_bytes(parts, at)?.into()),
-            Form::Query => Datum::Query(self.varying_bytes(parts, at)?.into()),
-            Form::Row(of) => composite_values::read_stored(of, self.varying_bytes(parts, at)?)?,
-            Form::Range => Datum::Range(self.varying_bytes(parts, at)?.into()),
-            Form::Array(of) => {
-                Datum::Array(std::sync::Arc::new(Array::read_stored(self.varying_bytes(parts, at)?, of)?))
-            }
+            Form::Text => Datum::Text(CompactString::new(utf8(self.varying_bytes(parts, at)?)?)),
             Form::Numeric => Datum::Numeric(read_numeric(self.varying_bytes(parts, at)?)?),
+            form => varying_value(form, self.varying_bytes(parts, at)?)?,
         })
     }
 
-    /// The bytes of a column of varying width.
-    #[inline]
-    fn varying_bytes<'row>(&self, parts: Parts<'row>, index: usize) -> Result<&'row [u8]> {
-        let begin = if index == 0 { 0 } else { self.end(parts, index - 1)? };
-        let end = self.end(parts, index)?;
-        parts.row[parts.varying_start..].get(begin..end).ok_or_else(|| malformed("ends out of order"))
+    /// A value of varying width in a row that has compressed ones. It is not NULL.
+    #[cold]
+    fn marked_value(&self, parts: Parts<'_>, slot: Slot) -> Result<Datum> {
+        let index = slot.place as usize;
+        let bytes = self.varying_bytes(parts, index)?;
+        if !self.is_compressed(parts, index)? {
+            return varying_value(slot.form, bytes);
+        }
+        let bytes = compression::expand(bytes)?;
+        let text = |bytes| String::from_utf8(bytes).map(CompactString::from).map_err(|_| malformed("not UTF-8"));
+        // The memory of what was decompressed is kept where it can be.
+        match slot.form {
+            Form::Text => text(bytes).map(Datum::Text),
+            Form::Citext => text(bytes).map(Datum::Citext),
+            Form::Bytes => Ok(Datum::Bytes(bytes.into())),
+            form => varying_value(form, &bytes),
+        }
     }
 
+    /// Whether the value of a column of varying width is compressed, in a row that has such.
+    fn is_compressed(&self, parts: Parts<'_>, index: usize) -> Result<bool> {
+        let bytes = if parts.wide { 4 } else { 2 };
+        let end = parts.row.get(self.ends_start + bytes * index + bytes - 1);
+        end.map(|end| end >> 7 != 0).ok_or_else(|| malformed("too short"))
+    }
+
+    /// The bytes of a column of varying width, as they are in the row.
+    #[inline]
+    fn varying_bytes<'row>(&self, parts: Parts<'row>, index: usize) -> Result<&'row [u8]> {
+        let span = self.span(parts, index)?;
+        parts.row[parts.varying_start..].get(span).ok_or_else(|| malformed("ends out of order"))
+    }
+
+    /// Where they are, from the first such column's beginning on.
+    #[inline]
+    fn span(&self, parts: Parts<'_>, index: usize) -> Result<std::ops::Range<usize>> {
+        let mut begin = if index == 0 { 0 } else { self.end(parts, index - 1)? };
+        let mut end = self.end(parts, index)?;
+        if parts.compressed {
+            let lengths = if parts.wide { !WIDE_END_COMPRESSED as usize } else { usize::from(!END_COMPRESSED) };
+            (begin, end) = (begin & lengths, end & lengths);
+        }
+        Ok(begin..end)
+    }
+
+    /// An end as it is in the row, with its mark.
     #[inline]
     fn end(&self, parts: Parts<'_>, index: usize) -> Result<usize> {
         Ok(if parts.wide {
@@ -452,7 +595,7 @@ impl RowFormat {
         })
     }
 
-    /// A column's bytes, or none if it is NULL.
+    /// A column's bytes as they are in the row, or none if it is NULL.
     fn bytes<'row>(&self, parts: Parts<'row>, column: usize) -> Result<Option<&'row [u8]>> {
         if is_null_at(parts.row, column) {
             return Ok(None);
@@ -465,8 +608,14 @@ impl RowFormat {
         }
     }
 
-    /// The columns whose bytes differ. Equal values of another form (1.0 and 1.00, 0 and -0) count
-    /// as different.
+    /// Whether a column is of varying width and compressed.
+    fn is_column_compressed(&self, parts: Parts<'_>, column: usize) -> Result<bool> {
+        let slot = self.slots[column];
+        Ok(parts.compressed && slot.form.width().is_none() && self.is_compressed(parts, slot.place as usize)?)
+    }
+
+    /// The columns whose bytes differ. Equal values of another form (1.0 and 1.00, 0 and -0,
+    /// compressed or not) count as different.
     pub fn changed(&self, old: &[u8], new: &[u8]) -> Result<Vec<usize>> {
         let mut columns = Vec::new();
         self.for_each_changed(old, new, |column| columns.push(column))?;
@@ -477,7 +626,9 @@ impl RowFormat {
     pub fn for_each_changed(&self, old: &[u8], new: &[u8], mut visit: impl FnMut(usize)) -> Result<()> {
         let (old, new) = (self.parts(old)?, self.parts(new)?);
         for column in 0..self.slots.len() {
-            if self.bytes(old, column)? != self.bytes(new, column)? {
+            let is_same = self.bytes(old, column)? == self.bytes(new, column)?
+                && self.is_column_compressed(old, column)? == self.is_column_compressed(new, column)?;
+            if !is_same {
                 visit(column);
             }
         }
@@ -506,13 +657,14 @@ impl RowFormat {
             return Ok(());
         }
         self.assemble(out, |column, out| match changes.iter().rev().find(|(changed, _)| *changed == column) {
-            Some((_, value)) => write_value(self.slots[column].form, value, out),
+            Some((_, value)) => self.write(column, value, out),
             None => match self.bytes(parts, column)? {
                 Some(bytes) => {
                     out.extend_from_slice(bytes);
-                    Ok(true)
+                    let is_compressed = self.is_column_compressed(parts, column)?;
+                    Ok(if is_compressed { Written::Compressed } else { Written::Value })
                 }
-                None => Ok(false),
+                None => Ok(Written::Null),
             },
         })
     }
@@ -520,12 +672,21 @@ impl RowFormat {
     /// Whether a row is well-formed in every column, and has nothing behind the last.
     pub fn check(&self, row: &[u8]) -> Result<()> {
         let parts = self.parts(row)?;
+        let mut has_compressed = false;
         for column in 0..self.slots.len() {
             self.value(parts, column)?;
+            let is_compressed = self.is_column_compressed(parts, column)?;
+            if is_compressed && is_null_at(row, column) {
+                return Err(malformed("a NULL is compressed"));
+            }
+            has_compressed |= is_compressed;
+        }
+        if has_compressed != parts.compressed {
+            return Err(malformed("no value is compressed"));
         }
         let end = match self.varying.len() {
             0 => 0,
-            count => self.end(parts, count - 1)?,
+            count => self.span(parts, count - 1)?.end,
         };
         if parts.varying_start + end == row.len() { Ok(()) } else { Err(malformed("bytes behind the last column")) }
     }
@@ -544,6 +705,22 @@ fn utf8(bytes: &[u8]) -> Result<&str> {
 #[inline]
 fn is_null_at(row: &[u8], column: usize) -> bool {
     row[HEADER_BYTES + (column + 1) / 8] >> ((column + 1) % 8) & 1 != 0
+}
+
+/// The value of a column of varying width.
+fn varying_value(form: Form, bytes: &[u8]) -> Result<Datum> {
+    Ok(match form {
+        Form::Text => Datum::Text(CompactString::new(utf8(bytes)?)),
+        Form::Citext => Datum::Citext(CompactString::new(utf8(bytes)?)),
+        Form::Bytes => Datum::Bytes(bytes.into()),
+        Form::Jsonb => Datum::Jsonb(bytes.into()),
+        Form::Query => Datum::Query(bytes.into()),
+        Form::Row(of) => composite_values::read_stored(of, bytes)?,
+        Form::Range => Datum::Range(bytes.into()),
+        Form::Array(of) => Datum::Array(std::sync::Arc::new(Array::read_stored(bytes, of)?)),
+        Form::Numeric => Datum::Numeric(read_numeric(bytes)?),
+        _ => return Err(Error::internal("a form of fixed width has no bytes of varying width")),
+    })
 }
 
 /// Appends a value's bytes; says whether it is not NULL.
@@ -615,120 +792,4 @@ fn read_numeric(bytes: &[u8]) -> Result<Numeric> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use colibri_types::value::random::{random_datum, same};
-
-    fn random_types(random: &mut fastrand::Rng) -> Vec<Type> {
-        (0..random.usize(0..20))
-            .filter_map(|_| random.choice(Type::all().collect::<Vec<_>>()))
-            .filter(|ty| ty.is_storable())
-            .collect()
-    }
-
-    fn random_values(types: &[Type], random: &mut fastrand::Rng) -> Vec<Datum> {
-        types.iter().map(|&ty| if random.u8(..) < 50 { Datum::Null } else { random_datum(ty, random) }).collect()
-    }
-
-    fn check_same(a: &[Datum], b: &[Datum]) {
-        assert_eq!(a.len(), b.len());
-        for (a, b) in a.iter().zip(b) {
-            assert!(same(a, b), "{a:?} {b:?}");
-        }
-    }
-
-    #[test]
-    fn rows_come_back_and_patches_agree_with_encoding_anew() {
-        let seed = fastrand::u64(..);
-        println!("seed {seed}");
-        let mut random = fastrand::Rng::with_seed(seed);
-        for _ in 0..5_000 {
-            let types = random_types(&mut random);
-            let format = RowFormat::new(random.u16(..), &types);
-            let mut values = random_values(&types, &mut random);
-            if random.u8(..) < 10
-                && let Some(column) = types.iter().position(|&ty| ty == Type::Text)
-            {
-                values[column] = Datum::text(&"x".repeat(random.usize(65_000..70_000)));
-            }
-            let mut row = Vec::new();
-            format.encode(&values, &mut row).unwrap();
-            format.check(&row).unwrap();
-            let mut back = Vec::new();
-            format.read_all(&row, &mut back).unwrap();
-            check_same(&values, &back);
-
-            let mut changes = Vec::new();
-            for _ in 0..random.usize(0..4) {
-                if types.is_empty() {
-                    break;
-                }
-                let column = random.usize(..types.len());
-                let value = if random.bool() { Datum::Null } else { random_datum(types[column], &mut random) };
-                changes.push((column, value));
-            }
-            let mut changed = values.clone();
-            for (column, value) in &changes {
-                changed[*column] = value.clone();
-            }
-            let (mut patched, mut anew) = (Vec::new(), Vec::new());
-            format.patch(&row, &changes, &mut patched).unwrap();
-            format.encode(&changed, &mut anew).unwrap();
-            assert_eq!(patched, anew, "{types:?} {values:?} {changes:?}");
-            let differing: Vec<usize> = (0..types.len()).filter(|&i| !same(&values[i], &changed[i])).collect();
-            assert_eq!(format.changed(&row, &patched).unwrap(), differing);
-        }
-    }
-
-    #[test]
-    fn any_bytes_read_or_are_refused() {
-        let seed = fastrand::u64(..);
-        println!("seed {seed}");
-        let mut random = fastrand::Rng::with_seed(seed);
-        for _ in 0..20_000 {
-            let types = random_types(&mut random);
-            let format = RowFormat::new(random.u16(..2), &types);
-            let mut row = Vec::new();
-            if random.bool() {
-                format.encode(&random_values(&types, &mut random), &mut row).unwrap();
-                for _ in 0..random.usize(1..8) {
-                    let at = random.usize(..row.len());
-                    row[at] = random.u8(..);
-                }
-                row.truncate(random.usize(..=row.len()));
-            } else {
-                row.extend((0..random.usize(..100)).map(|_| random.u8(..)));
-                if let Some(head) = row.first_chunk_mut() {
-                    *head = format.generation().to_le_bytes();
-                }
-            }
-            let _ = format.check(&row);
-            let _ = format.read_all(&row, &mut Vec::new());
-            let _ = format.changed(&row, &row);
-            for column in 0..types.len() {
-                let _ = format.get(&row, column);
-                let _ = format.is_null(&row, column);
-                let _ = format.patch(&row, &[(column, Datum::Null)], &mut Vec::new());
-            }
-        }
-    }
-
-    #[test]
-    fn a_row_of_another_generation_is_refused() {
-        let mut row = Vec::new();
-        RowFormat::new(1, &[Type::Int4]).encode(&[Datum::Int(7)], &mut row).unwrap();
-        assert_eq!(RowFormat::generation_of(&row).unwrap(), 1);
-        let error = RowFormat::new(2, &[Type::Int4]).get(&row, 0).unwrap_err();
-        assert_eq!(error.state(), SqlState::DATA_CORRUPTED);
-    }
-
-    #[test]
-    fn the_layout_never_changes() {
-        let format = RowFormat::new(3, &[Type::Int4, Type::Text, Type::Bool, Type::Numeric]);
-        let mut row = Vec::new();
-        let values =
-            [Datum::Int(-2), Datum::text("hi"), Datum::Null, Datum::Numeric(Numeric::parse("-12.50").unwrap())];
-        format.encode(&values, &mut row).unwrap();
-        assert_eq!(row, [3, 0, 0b1000, 254, 255, 255, 255, 0, 2, 0, 5, 0, b'h', b'i', 0x82, 0x04, 0xe2]);
-    }
-}
+mod tests;

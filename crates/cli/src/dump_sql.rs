@@ -413,7 +413,8 @@ impl Dump<'_> {
     fn columns(&mut self, table: &Relation) -> Result<(Vec<String>, Vec<String>)> {
         let rows = self.query(&format!(
             "SELECT quote_ident(a.attname::text), format_type(a.atttypid, a.atttypmod), a.attnotnull::text, \
-             pg_get_expr(d.adbin, d.adrelid), a.attidentity::text, {COLLATION}, a.attgenerated::text \
+             pg_get_expr(d.adbin, d.adrelid), a.attidentity::text, {COLLATION}, a.attgenerated::text, \
+             CASE a.attcompression::text WHEN 'l' THEN 'lz4' WHEN 'p' THEN 'pglz' END \
              FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid \
              LEFT JOIN pg_collation c ON c.oid = a.attcollation AND c.oid <> t.typcollation LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
              WHERE a.attrelid = {}::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
@@ -427,6 +428,9 @@ impl Dump<'_> {
                 declared.push(format!("{name} {}", serial.ty));
                 names.push(name);
                 continue;
+            }
+            if let Some(method) = self.maybe(row, 7)? {
+                column += &format!(" COMPRESSION {method}");
             }
             if let Some(collation) = self.maybe(row, 5)? {
                 column += &format!(" COLLATE {collation}");
@@ -515,6 +519,23 @@ impl Dump<'_> {
         let options = rows.first().map(|row| self.maybe(row, 0)).transpose()?.flatten();
         let with = options.map(|options| format!(" WITH ({options})")).unwrap_or_default();
         writeln!(self.out, "\nCREATE TABLE {} (\n    {}\n){key}{with};", table.name, parts.join(",\n    "))?;
+        self.storage_of_columns(table)
+    }
+
+    /// What SET STORAGE has said of a table's columns.
+    fn storage_of_columns(&mut self, table: &Relation) -> Result<()> {
+        let rows = self.query(&format!(
+            "SELECT quote_ident(a.attname::text), CASE a.attstorage::text WHEN 'p' THEN 'PLAIN' \
+             WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END \
+             FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid \
+             WHERE a.attrelid = {}::oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attstorage <> t.typstorage \
+             ORDER BY a.attnum",
+            table.oid
+        ))?;
+        for row in &rows {
+            let (column, storage) = (self.text(row, 0)?, self.text(row, 1)?);
+            writeln!(self.out, "ALTER TABLE ONLY {} ALTER COLUMN {column} SET STORAGE {storage};", table.name)?;
+        }
         Ok(())
     }
 

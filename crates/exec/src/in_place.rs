@@ -358,6 +358,7 @@ fn without_casts(mut expr: &Expr) -> &Expr {
 #[cfg(test)]
 mod tests {
     use colibri_catalog::record;
+    use colibri_catalog::row::Compression;
     use colibri_types::cast::CastContext;
     use colibri_types::functions::ON_VALUES;
     use colibri_types::{ColumnType, Env};
@@ -389,6 +390,7 @@ mod tests {
             column.ty = ty.into();
         }
         table.generations.clear();
+        table.compression = Some(Compression::Lz4);
         table.renew_generation();
         table
     }
@@ -397,6 +399,8 @@ mod tests {
         let small = random.i64(-2..3);
         match ty {
             Type::Int2 | Type::Int4 | Type::Int8 => Datum::Int(small),
+            // Long enough to be compressed in the row, and short enough for an index.
+            Type::Text if random.u8(0..8) == 0 => Datum::text(&"ab".repeat(300)),
             Type::Text | Type::Varchar => {
                 Datum::text(&some_text(random, &["a", "b", "A", "\u{e9}", "%", "_", "\u{1}"], 4))
             }

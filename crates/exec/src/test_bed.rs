@@ -295,6 +295,7 @@ pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
         generated: None,
         expression: None,
         inherited_only: false,
+        storage: colibri_catalog::ColumnStorage::default(),
     };
     let key = PrimaryKey {
         id: id + 1,
@@ -313,7 +314,7 @@ pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
         indexes: Vec::new(),
         checks: Vec::new(),
         foreign_keys: Vec::new(),
-        generations: Vec::new(),
+        generations: colibri_catalog::Generations::default(),
         owner: colibri_catalog::cluster::BOOTSTRAP_ROLE,
         acl: None,
         column_acls: colibri_catalog::ColumnAcls::new(),
@@ -329,6 +330,7 @@ pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
         replica_identity: colibri_catalog::ReplicaIdentity::Default,
         children: Vec::new(),
         topic: None,
+        compression: None,
         layout: None,
     };
     table.renew_generation();

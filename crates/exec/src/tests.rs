@@ -927,7 +927,7 @@ fn depends_on_order(node: &Node) -> bool {
 #[test]
 fn a_value_of_older_rows_that_cannot_be_read_is_an_error() {
     let mut of = table(300, "t", 3, 1);
-    of.generations = vec![vec![1], vec![1, 2]];
+    of.generations = vec![vec![1], vec![1, 2]].into();
     let row = [Datum::Int(7), Datum::Int(8), Datum::Null, Datum::Int(0)];
     for (missing, wanted) in [("9", Ok(Datum::Int(9))), ("nine", Err("XX001"))] {
         of.columns[2].missing = Some(missing.into());

@@ -149,6 +149,8 @@ pub fn liked_table(element: &sqlparser::ast::ColumnDef) -> Option<&sqlparser::as
         _ => None,
     }
 }
+/// The name of the option of a column that `COMPRESSION method` is.
+pub const COMPRESSION_OPTION: &str = "compression";
 /// What begins the text of an identity column's options, or of a change of one, in place of the
 /// number of START.
 pub const IDENTITY_MARK: &str = "\u{1}identity ";

@@ -24,6 +24,12 @@ impl RowFormat {
             }
             let slot = self.slots[column];
             let at = slot.place as usize;
+            if parts.compressed && slot.form.width().is_none() && self.is_compressed(parts, at)? {
+                if !vector.push(&self.value(parts, column)?) {
+                    return Ok(false);
+                }
+                continue;
+            }
             let is_taken = match slot.form {
                 Form::Int4 | Form::Date => vector.push_word(i64::from(i32::from_le_bytes(fixed(row, at)?))),
                 Form::Int8 | Form::Timestamp => vector.push_word(i64::from_le_bytes(fixed(row, at)?)),

@@ -169,7 +169,7 @@ impl ColumnScan {
         let Self { reader, vectors, scratch, bytes, space, depends, .. } = self;
         let mut visitor = |key: &[u8], value: &[u8]| {
             visited += 1;
-            *bytes += value.len();
+            *bytes += reader.expanded_bytes(value);
             match reader.read(key, value, scratch, vectors) {
                 Ok(is_taken) => is_odd = !is_taken,
                 Err(error) => failed = Some(error),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use colibri_catalog::column_reader::ColumnReader;
 use colibri_catalog::record::{self, RowReader};
+use colibri_catalog::row::{Compression, RowFormat};
 use colibri_types::functions::ON_VALUES;
 use colibri_types::{Datum, Numeric, Type, resolve};
 
@@ -150,7 +151,11 @@ fn a_row_goes_into_vectors_as_it_is_read_or_not_at_all() {
         record::encode_row(of, row, &mut value).unwrap();
         (record::row_key(of, row).unwrap(), value)
     };
+    let mut compressed = 0;
     for number in 0..500 {
+        // Whether texts are compressed changes all the time.
+        of.compression = random.bool().then_some(Compression::Lz4);
+        of.renew_layout();
         let row: Vec<Datum> = types
             .iter()
             .enumerate()
@@ -159,7 +164,7 @@ fn a_row_goes_into_vectors_as_it_is_read_or_not_at_all() {
                 Type::Int8 => Datum::Int(number),
                 Type::Int2 | Type::Int4 | Type::Oid => Datum::Int(random.i64(0..20_000)),
                 Type::Numeric => Datum::Numeric(Numeric::new(i128::from(random.i64(-1 << 55..1 << 55)), 3)),
-                Type::Text => Datum::text(&"tëxt".repeat(random.usize(0..40))),
+                Type::Text => Datum::text(&"tëxt".repeat(random.usize(0..40) * random.usize(1..8))),
                 Type::Bool => Datum::Bool(random.bool()),
                 Type::Date => Datum::Date(random.i32(..)),
                 Type::Time => Datum::Time(random.i64(0..=86_400_000_000)),
@@ -168,7 +173,10 @@ fn a_row_goes_into_vectors_as_it_is_read_or_not_at_all() {
             })
             .collect();
         rows.push(encoded(&of, &row));
+        let (_, value) = &rows[rows.len() - 1];
+        compressed += usize::from(RowFormat::has_compressed(value));
     }
+    assert!((50..200).contains(&compressed), "{compressed}");
     // A column more: the rows that are there are of an older layout then.
     for adds in [false, true] {
         if adds {

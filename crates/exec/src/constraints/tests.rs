@@ -138,6 +138,7 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         generated: None,
         expression: None,
         inherited_only: false,
+        storage: colibri_catalog::ColumnStorage::default(),
     };
     let index = |(number, &(columns, unique)): (usize, &(&[usize], bool))| {
         let part = |&column: &usize| IndexColumn { column, descending: number % 2 == 1, nulls_first: number % 3 == 1 };
@@ -162,7 +163,7 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         indexes: indexes.iter().enumerate().map(index).collect(),
         checks: Vec::new(),
         foreign_keys: Vec::new(),
-        generations: Vec::new(),
+        generations: colibri_catalog::Generations::default(),
         owner: colibri_catalog::cluster::BOOTSTRAP_ROLE,
         acl: None,
         column_acls: colibri_catalog::ColumnAcls::new(),
@@ -178,6 +179,7 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         replica_identity: colibri_catalog::ReplicaIdentity::Default,
         children: Vec::new(),
         topic: None,
+        compression: None,
         layout: None,
     };
     for &column in key.unwrap_or_default() {

@@ -89,7 +89,7 @@ pub const COMPATIBLE_FUNCTIONS: [&str; 8] = [
 ];
 
 /// What looks like a call of one argument and has rules of its own: see [`Binder::special`].
-const WORDS: [&str; 21] = [
+const WORDS: [&str; 22] = [
     "array",
     "cast",
     "coalesce",
@@ -105,6 +105,7 @@ const WORDS: [&str; 21] = [
     "jsonb_build_object",
     "least",
     "nullif",
+    "pg_column_compression",
     "pg_column_size",
     "pg_typeof",
     "position",
@@ -916,12 +917,8 @@ impl Binder<'_> {
             _ if json::is_record(name) => self.json_record(name, &args.exprs, span)?,
             "enum_first" | "enum_last" if args.exprs.len() == 1 => self.enum_end(name, args.exprs[0], span)?,
             "enum_range" if matches!(args.exprs.len(), 1 | 2) => self.enum_range(&args.exprs, span)?,
-            "pg_column_size" if args.exprs.len() == 1 => {
-                let bound = self.expr(args.exprs[0])?;
-                let fixed = Expr::Const(Datum::Int(bound.ty.ty.length().into()));
-                let function = &colibri_types::functions::COLUMN_SIZE;
-                Bound::new(Expr::Call { function, args: vec![fixed, bound.expr] }, Type::Int4)
-            }
+            "pg_column_size" if args.exprs.len() == 1 => self.column_size(args.exprs[0])?,
+            "pg_column_compression" if args.exprs.len() == 1 => self.column_compression(args.exprs[0])?,
             "pg_typeof" if args.exprs.len() == 1 => {
                 let ty = self.expr(args.exprs[0])?.ty;
                 let rows = self.row_type_of(ty).filter(|_| ty.domain.is_none());

@@ -33,6 +33,7 @@ mod scope;
 mod security;
 mod series;
 pub mod stored;
+mod stored_form;
 pub mod types;
 mod user_aggregates;
 mod user_casts;

@@ -50,6 +50,7 @@ impl Binder<'_> {
             generated: None,
             expression: None,
             inherited_only: false,
+            storage: colibri_catalog::ColumnStorage::default(),
         };
         let mut table = Table {
             id: view.id,
@@ -61,7 +62,7 @@ impl Binder<'_> {
             indexes: Vec::new(),
             checks: Vec::new(),
             foreign_keys: Vec::new(),
-            generations: Vec::new(),
+            generations: colibri_catalog::Generations::default(),
             owner: view.owner,
             acl: view.acl.clone(),
             materialized: None,
@@ -77,6 +78,7 @@ impl Binder<'_> {
             replica_identity: colibri_catalog::ReplicaIdentity::Default,
             children: Vec::new(),
             topic: None,
+            compression: None,
             layout: None,
         };
         table.renew_layout();

@@ -335,6 +335,9 @@ impl Session {
                 self.change(vec![Change::PutTable(Table { replica_identity, ..draft.table })])
             }
             AlterTableOperation::SetOptionsParens { options } => self.set_table_options(draft, options),
+            AlterTableOperation::SetTblProperties { table_properties } => {
+                self.reset_table_options(draft, table_properties)
+            }
             AlterTableOperation::EnableRowLevelSecurity => self.set_row_security(draft, |it| it.enabled = true),
             AlterTableOperation::DisableRowLevelSecurity => self.set_row_security(draft, |it| it.enabled = false),
             AlterTableOperation::ForceRowLevelSecurity => self.set_row_security(draft, |it| it.forced = true),
@@ -973,9 +976,9 @@ impl Session {
             }
             AlterColumnOperation::AddGenerated { generated_as: _, sequence_options } => {
                 if let Some(text) = identity::text_of(sequence_options.as_deref())?
-                    && let Some(checked) = storage::check_column(text, &table.columns[place])
+                    && let Some(changed) = storage::changed_storage(text, &table.columns[place])
                 {
-                    return checked;
+                    return self.set_column_storage(draft, place, changed?);
                 }
                 let change = identity::change_of(sequence_options.as_deref())?;
                 return self.change_identity(table, place, &change);
@@ -1032,6 +1035,7 @@ impl Session {
         changed.ty = to;
         changed.collation = None;
         changed.missing = None;
+        changed.storage = colibri_catalog::ColumnStorage::default();
         if let Some(default) = changed.default.clone() {
             let name = changed.name.clone();
             let casts = colibri_types::cast::cast_context(column.ty.ty, to.ty);

@@ -9,6 +9,7 @@ use compact_str::CompactString;
 use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation};
 
 use super::Session;
+use super::compression::is_set_storage;
 use super::drop::Cascade;
 use super::inheritance::is_of_column_alone;
 use crate::bind::{self, fold, rewrite};
@@ -176,6 +177,10 @@ impl Session {
         }
         match operation {
             AlterTableOperation::AddConstraint { .. } => return self.complete_partitions(before.id),
+            AlterTableOperation::SetOptionsParens { .. } | AlterTableOperation::SetTblProperties { .. } => {
+                return self.compress_partitions(before);
+            }
+            operation if is_set_storage(operation) => {}
             AlterTableOperation::AlterColumn { op: AlterColumnOperation::AddGenerated { .. }, .. } => return Ok(()),
             AlterTableOperation::AddColumn { .. }
             | AlterTableOperation::DropColumn { .. }

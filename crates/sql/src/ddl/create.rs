@@ -13,7 +13,7 @@ use sqlparser::ast::{self, ColumnOption, TableConstraint};
 use super::composites::expect_no_row_type;
 use super::constraint::column_constraint;
 use super::storage::topic_of;
-use super::{Session, identity, storage};
+use super::{Session, compression, identity, storage};
 use crate::bind::collation::Collation;
 use crate::bind::types::serial_type;
 use crate::bind::{self, fold, name_parts};
@@ -56,8 +56,9 @@ impl Session {
             let query = prepared.as_ref().unwrap_or(&**query);
             return self.create_table_as(create, (schema, name, on_commit), query);
         }
-        let topic = topic_of(storage::with_options(&create.table_options)?, None)?;
-        let table = Table { on_commit, topic, ..self.new_table(schema, name.clone(), Vec::new())? };
+        let options = storage::with_options(&create.table_options)?;
+        let (topic, compression) = (topic_of(options, None)?, storage::compression_of(options)?);
+        let table = Table { on_commit, topic, compression, ..self.new_table(schema, name.clone(), Vec::new())? };
         let mut draft = Draft { table, sequences: Vec::new(), names: vec![name], put_off: Vec::new() };
         let mut likes = Vec::new();
         let parent = match &create.partition_of {
@@ -185,7 +186,8 @@ impl Session {
                 return Err(duplicate_column(&column.name));
             }
         }
-        let mut table = Table { on_commit, ..self.new_table(schema, name.clone(), columns)? };
+        let compression = storage::compression_of(storage::with_options(&create.table_options)?)?;
+        let mut table = Table { on_commit, compression, ..self.new_table(schema, name.clone(), columns)? };
         table.renew_generation();
         {
             let (_, txn) = self.catalog_and_txn()?;
@@ -223,7 +225,7 @@ impl Session {
             indexes: Vec::new(),
             checks: Vec::new(),
             foreign_keys: Vec::new(),
-            generations: Vec::new(),
+            generations: colibri_catalog::Generations::default(),
             owner: self.role(),
             acl,
             column_acls: colibri_catalog::ColumnAcls::new(),
@@ -239,6 +241,7 @@ impl Session {
             replica_identity: colibri_catalog::ReplicaIdentity::Default,
             children: Vec::new(),
             topic: None,
+            compression: None,
             layout: None,
         })
     }
@@ -349,6 +352,7 @@ impl Session {
                 ColumnOption::Collation(_) if column.collation.is_some() => {
                     return Err(Error::new(SqlState::SYNTAX_ERROR, "multiple COLLATE clauses not allowed"));
                 }
+                ColumnOption::Options(options) => column.storage = compression::declared(&column, options)?,
                 ColumnOption::Collation(name) => {
                     column.collation = self.column_collation(name, column.ty.ty)?;
                 }
@@ -468,6 +472,7 @@ pub(super) fn new_column(name: CompactString, ty: ColumnType) -> Column {
         generated: None,
         expression: None,
         inherited_only: false,
+        storage: colibri_catalog::ColumnStorage::default(),
     }
 }
 

@@ -17,10 +17,10 @@ use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
 use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, ColumnOption};
 
-use super::Session;
 use super::create::Draft;
 use super::drop::Cascade;
 use super::partitions::name_of;
+use super::{Session, compression};
 use crate::bind::{self, fold};
 use crate::session::Severity;
 
@@ -224,6 +224,7 @@ impl Session {
         if own.collation != column.collation {
             return Err(collation_conflict("inherited column", name, own, column));
         }
+        own.storage = compression::merged(own, column, true)?;
         own.not_null |= column.not_null;
         if own.generated.is_some() != column.generated.is_some() {
             return Err(mismatch(format!("inherited column \"{name}\" has a generation conflict")));
@@ -257,6 +258,7 @@ impl Session {
         if own.collation != known.collation {
             return Err(collation_conflict("column", &own.name, known, &own));
         }
+        let storage = compression::merged(known, &own, false)?;
         let how = if at == place { "merging" } else { "moving and merging" };
         let message = format!("{how} column \"{}\" with inherited definition", own.name);
         let mut notice = Error::new(SqlState("00000"), message);
@@ -266,6 +268,7 @@ impl Session {
         self.notice_report(Severity::Notice, notice);
         let merged = &mut draft.table.columns[place];
         merged.inherited_only = false;
+        merged.storage = storage;
         merged.not_null |= own.not_null;
         if own.default.is_some() {
             merged.default = own.default;
@@ -319,11 +322,13 @@ impl Session {
         }
         let says_default = definition.options.iter().any(|option| matches!(option.option, ColumnOption::Default(_)))
             || own.default.is_some();
+        let storage = compression::merged(&known, &own, false)?;
         let merged = Column {
             not_null: known.not_null || own.not_null,
             default: if says_default { own.default } else { known.default },
             identity: own.identity,
             inherited_only: false,
+            storage,
             name,
             ..known
         };
@@ -583,6 +588,7 @@ impl Session {
                 AlterTableOperation::AddConstraint { constraint: ast::TableConstraint::Check(check), .. } => {
                     !only && !check.no_inherit
                 }
+                operation if compression::is_set_storage(operation) => !only,
                 AlterTableOperation::AlterColumn { op: AlterColumnOperation::AddGenerated { .. }, .. } => false,
                 AlterTableOperation::AddColumn { .. }
                 | AlterTableOperation::RenameColumn { .. }

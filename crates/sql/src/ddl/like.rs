@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::{CONSTRAINT_COMMENT, Change, Check, Column, Relation, Table, View};
+use colibri_catalog::{CONSTRAINT_COMMENT, Change, Check, Column, ColumnStorage, Relation, Table, View};
 use colibri_syntax::LIKE_MARK;
 use colibri_syntax::tree::{SequenceNumber, SequenceOption};
 use colibri_types::{Error, Result};
@@ -27,6 +27,8 @@ pub(super) struct Including {
     generated: bool,
     identity: bool,
     indexes: bool,
+    compression: bool,
+    storage: bool,
 }
 
 /// A table that another one is like.
@@ -45,6 +47,8 @@ impl Including {
             generated: letters.contains('g'),
             identity: letters.contains('i'),
             indexes: letters.contains('x'),
+            compression: letters.contains('o'),
+            storage: letters.contains('s'),
         }
     }
 }
@@ -79,7 +83,12 @@ impl Session {
         };
         for (place, column) in source.live_columns() {
             let is_plain = column.identity.is_none() && column.generated.is_none();
+            let storage = ColumnStorage {
+                compression: column.storage.compression.filter(|_| including.compression),
+                kind: column.storage.kind.filter(|_| including.storage),
+            };
             let mut new = Column {
+                storage,
                 default: column.default.clone().filter(|_| including.defaults && is_plain),
                 generated: column.generated.clone().filter(|_| including.generated),
                 missing: None,

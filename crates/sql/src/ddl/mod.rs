@@ -13,6 +13,7 @@ mod alter_partitions;
 mod casts;
 mod collations;
 mod composites;
+mod compression;
 mod constraint;
 mod create;
 mod domains;

@@ -248,6 +248,8 @@ impl Session {
         let parent = self.partitioned_table(name)?;
         self.expect_not_in_use(&parent, "CREATE TABLE .. PARTITION OF")?;
         expect_same_lifetime(&parent, is_temporary(draft.table.id), "create")?;
+        // A partition is compressed as its table is, unless it says so itself.
+        draft.table.compression = draft.table.compression.or(parent.compression);
         for (_, column) in parent.live_columns() {
             let own = Column { missing: None, identity: None, ..column.clone() };
             draft.table.columns.push(own);

@@ -1,13 +1,14 @@
 //! Storage parameters: `WITH (fillfactor = 70)`.
 //!
-//! Rows and entries lie in trees that have no such parameters, but for those of topics (`topics`).
-//! Parameters that PostgreSQL knows are
-//! checked as PostgreSQL does, and ignored. Others are an error, and so are those that would change
-//! what a statement means.
+//! Rows and entries lie in trees that have no such parameters, but for those of topics (`topics`)
+//! and for compression (`compression`). Other parameters that PostgreSQL knows are checked as
+//! PostgreSQL does, and ignored. Others are an error, and so are those that would change what a
+//! statement means.
 
-use colibri_catalog::{CheckOption, Column, PARTITIONS_MAX, Topic};
+use colibri_catalog::row::Compression;
+use colibri_catalog::{CheckOption, Column, ColumnStorage, CompressionName, PARTITIONS_MAX, StorageKind, Topic};
 use colibri_types::interval::Interval;
-use colibri_types::{Error, Result, SqlState, Type};
+use colibri_types::{ColumnType, Error, Result, SqlState};
 use sqlparser::ast;
 
 use crate::bind::fold;
@@ -26,7 +27,10 @@ enum Kind {
 
 const INT_MAX: i64 = 0x7fff_ffff;
 
-const OF_TABLES: [(&str, Kind); 28] = [
+/// How long values of a table are compressed.
+const COMPRESSION: &str = "compression";
+
+const OF_TABLES: [(&str, Kind); 29] = [
     ("fillfactor", Kind::Int(10, 100)),
     ("toast_tuple_target", Kind::Int(128, 8160)),
     ("parallel_workers", Kind::Int(0, 1024)),
@@ -52,6 +56,7 @@ const OF_TABLES: [(&str, Kind); 28] = [
     ("seq_page_cost", Kind::Real(0.0, f64::MAX)),
     ("random_page_cost", Kind::Real(0.0, f64::MAX)),
     ("oids", Kind::Bool),
+    (COMPRESSION, Kind::Word(&["none", "lz4"])),
     ("topic_partitions", Kind::Int(1, PARTITIONS_MAX as i64)),
     ("topic_retention", Kind::Span),
     ("topic_retention_bytes", Kind::Int(0, i64::MAX)),
@@ -88,7 +93,12 @@ fn check_value(name: &str, kind: Kind, value: Option<&str>) -> Result<()> {
         },
         Kind::Span => retention_us(value).map(drop),
         Kind::Word(words) if words.contains(&value.to_ascii_lowercase().as_str()) => Ok(()),
-        Kind::Word(_) => Err(bad(format!("invalid value for enum option \"{name}\": {value}"))),
+        Kind::Word(words) => {
+            let error = bad(format!("invalid value for enum option \"{name}\": {value}"));
+            let valid = words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>();
+            let is_ours = name == COMPRESSION;
+            Err(if is_ours { error.detail(format!("Valid values are {}.", valid.join(" and "))) } else { error })
+        }
     }
 }
 
@@ -146,6 +156,33 @@ pub(super) fn check_table_options(options: &[ast::SqlOption]) -> Result<()> {
         return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
     }
     Ok(())
+}
+
+/// How storage parameters say that long values of the table are compressed, if they do. They were
+/// checked one by one.
+pub(super) fn compression_of(options: &[ast::SqlOption]) -> Result<Option<Compression>> {
+    let found = named(options)?.into_iter().find(|(name, _)| name == COMPRESSION);
+    Ok(found.and_then(|(_, value)| Compression::named(&value?.to_ascii_lowercase())))
+}
+
+/// Whether RESET of these storage parameters is one of compression.
+pub(super) fn resets_compression(options: &[ast::SqlOption]) -> Result<bool> {
+    Ok(named(options)?.iter().any(|(name, _)| name == COMPRESSION))
+}
+
+/// The method of COMPRESSION for a column of a type; `None` for the usual one.
+pub(super) fn compression_named(name: &str, ty: ColumnType) -> Result<Option<CompressionName>> {
+    if name == "default" {
+        return Ok(None);
+    }
+    if StorageKind::of_type(ty.ty) == StorageKind::Plain {
+        let message = format!("column data type {ty} does not support compression");
+        return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    }
+    match CompressionName::named(name) {
+        Some(method) => Ok(Some(method)),
+        None => Err(bad(format!("invalid compression method \"{name}\""))),
+    }
 }
 
 /// What storage parameters make of a table that is this topic, or none, so far. They were checked
@@ -270,46 +307,53 @@ pub(super) fn is_of_column(text: &str) -> bool {
     rest.starts_with('(') || ["statistics", "storage", "compression"].iter().any(|it| it.eq_ignore_ascii_case(word))
 }
 
-/// Checks what ALTER COLUMN says of how a column is stored, from which nothing follows; `None` if
-/// it says something else.
-pub(super) fn check_column(text: &str, column: &Column) -> Option<Result<()>> {
+/// Whether what ALTER COLUMN says is SET STORAGE.
+pub(super) fn is_set_storage(text: &str) -> bool {
+    let mut words = text.split_ascii_whitespace();
+    words.next().is_some_and(|word| word.eq_ignore_ascii_case("set"))
+        && words.next().is_some_and(|word| word.eq_ignore_ascii_case("storage"))
+}
+
+/// How a column is stored after what ALTER COLUMN says of it; `None` if it says something else.
+pub(super) fn changed_storage(text: &str, column: &Column) -> Option<Result<ColumnStorage>> {
     if !is_of_column(text) {
         return None;
     }
     let text = text.trim_ascii().trim_end_matches(';').trim_ascii_end();
     if let Some((_, options)) = text.split_once('(') {
         let options = options.trim_ascii_end().trim_end_matches(')');
-        return Some(options.split(',').try_for_each(|option| {
-            let name = option.split('=').next().unwrap_or_default().trim_ascii().to_ascii_lowercase();
-            match &*name {
-                "n_distinct" | "n_distinct_inherited" => Ok(()),
-                _ => Err(Error::new(SqlState::BAD_PARAMETER, format!("unrecognized parameter \"{name}\""))),
-            }
-        }));
+        return Some(
+            options
+                .split(',')
+                .try_for_each(|option| {
+                    let name = option.split('=').next().unwrap_or_default().trim_ascii().to_ascii_lowercase();
+                    match &*name {
+                        "n_distinct" | "n_distinct_inherited" => Ok(()),
+                        _ => Err(Error::new(SqlState::BAD_PARAMETER, format!("unrecognized parameter \"{name}\""))),
+                    }
+                })
+                .map(|()| column.storage),
+        );
     }
     let mut words = text.split_ascii_whitespace().skip(1);
     let what = words.next().unwrap_or_default().to_ascii_lowercase();
     let value = words.collect::<Vec<_>>().join(" ");
     let name = value.trim_matches(['"', '\'']).to_ascii_lowercase();
-    let ty = column.ty.ty;
-    let is_long = ty.is_array() || ty == Type::Numeric || ty == Type::Bytea || ty.base().is_text() && ty != Type::Name;
     let wrong = |message: String| Err(Error::new(SqlState::BAD_PARAMETER, message));
-    let cannot = |message: String| Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
-    Some(match (&*what, &*name) {
-        ("statistics", number) => match number.replace(' ', "").parse::<i64>() {
+    Some(match &*what {
+        "statistics" => match name.replace(' ', "").parse::<i64>() {
             Ok(target) if target < -1 => wrong(format!("statistics target {target} is too low")),
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(column.storage),
             Err(_) => Err(Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{value}\""))),
         },
-        ("storage", "plain") => Ok(()),
-        ("storage", "external" | "extended" | "main") if is_long => Ok(()),
-        ("storage", "external" | "extended" | "main") => {
-            cannot(format!("column data type {ty} can only have storage PLAIN"))
-        }
-        ("storage", _) => wrong(format!("invalid storage type \"{value}\"")),
-        (_, "default") => Ok(()),
-        (_, "pglz" | "lz4") if is_long => Ok(()),
-        (_, "pglz" | "lz4") => cannot(format!("column data type {ty} does not support compression")),
-        _ => wrong(format!("invalid compression method \"{value}\"")),
+        "storage" => match StorageKind::named(&name) {
+            None => wrong(format!("invalid storage type \"{value}\"")),
+            Some(kind) if kind != StorageKind::Plain && StorageKind::of_type(column.ty.ty) == StorageKind::Plain => {
+                let message = format!("column data type {} can only have storage PLAIN", column.ty);
+                Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message))
+            }
+            Some(kind) => Ok(ColumnStorage { kind: Some(kind), ..column.storage }),
+        },
+        _ => compression_named(&name, column.ty).map(|compression| ColumnStorage { compression, ..column.storage }),
     })
 }

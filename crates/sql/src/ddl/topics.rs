@@ -1,5 +1,5 @@
-//! Topics as tables are made and changed: their storage parameters, what they cannot have, and the
-//! functions of the extension `topic`.
+//! Topics as tables are made and changed: what they cannot have, and the functions of the extension
+//! `topic`.
 //!
 //! The functions are written in PL/pgSQL (`topics.sql`), over a few that only the session can
 //! compute (`session/topics`). psql shows their text with `\sf`.
@@ -8,10 +8,7 @@ use colibri_catalog::{Change, Extension, Table};
 use colibri_syntax::Statement;
 use colibri_syntax::tree::{Admin, Routines};
 use colibri_types::{Error, Result, SqlState};
-use sqlparser::ast;
 
-use super::create::Draft;
-use super::storage;
 use crate::session::Session;
 use crate::statement::parse;
 
@@ -20,18 +17,6 @@ pub(super) const EXTENSION: &str = "topic";
 const FUNCTIONS: &str = include_str!("topics.sql");
 
 impl Session {
-    /// ALTER TABLE … SET of storage parameters.
-    pub(super) fn set_table_options(&mut self, draft: Draft, options: &[ast::SqlOption]) -> Result<()> {
-        storage::check_table_options(options)?;
-        let mut table = draft.table;
-        let topic = storage::topic_of(options, table.topic)?;
-        if topic == table.topic {
-            return Ok(());
-        }
-        table.topic = topic;
-        self.change(vec![Change::PutTable(table)])
-    }
-
     /// Refuses topics that have what topics cannot have, and references to them.
     pub(super) fn check_topics(&self, changes: &[Change]) -> Result<()> {
         for change in changes {

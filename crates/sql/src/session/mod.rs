@@ -65,6 +65,7 @@ mod set;
 mod settings;
 mod sizes;
 mod step;
+mod stored_form;
 mod temporary;
 mod topics;
 pub(crate) mod two_phase;

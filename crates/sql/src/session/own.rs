@@ -473,6 +473,7 @@ impl SessionCalls for Own {
                 self.presence.locks_as(self.advisory.owner());
                 called?
             }
+            "pg_column_compression" | "pg_column_size" => self.stored_form(txn, name, args)?,
             other => return Err(Error::internal(format_args!("no session function is called {other}"))),
         })
     }

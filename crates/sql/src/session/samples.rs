@@ -94,7 +94,7 @@ impl Samples {
         let mut rows = Vec::new();
         let mut take = |key: &[u8], value: &[u8]| {
             let mut row = vec![Datum::Null; columns.len()];
-            if value.len() <= ROW_BYTES_MAX && reader.read(key, value, &mut row).is_ok() {
+            if table.layout().expanded_bytes(value) <= ROW_BYTES_MAX && reader.read(key, value, &mut row).is_ok() {
                 rows.push(row);
             }
         };

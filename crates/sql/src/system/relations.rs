@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use colibri_catalog::temporary::is_temporary;
 use colibri_catalog::{
-    CONSTRAINT_COMMENT, CheckOption, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, ReferenceAction,
-    ReplicaIdentity, Schema, Sequence, Table, Timing, Topic, View,
+    CONSTRAINT_COMMENT, CheckOption, Column, ColumnStorage, CompressionName, ForeignKey, Identity, Index, IndexColumn,
+    PrimaryKey, ReferenceAction, ReplicaIdentity, Schema, Sequence, Table, Timing, Topic, View,
     cluster::{Acl, BOOTSTRAP_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId},
 };
 use colibri_catalog::{Excluded, Tokenized};
@@ -227,10 +227,16 @@ fn view_options(view: &View) -> Datum {
 }
 
 fn table_options(table: &Table) -> Datum {
-    let Some(Topic { partitions, retention_us, retention_bytes }) = table.topic else { return NULL };
-    let mut options = vec![format!("topic_partitions={partitions}")];
-    options.extend(retention_us.map(|us| format!("topic_retention={us} microseconds")));
-    options.extend(retention_bytes.map(|bytes| format!("topic_retention_bytes={bytes}")));
+    let mut options = Vec::new();
+    if let Some(Topic { partitions, retention_us, retention_bytes }) = table.topic {
+        options.push(format!("topic_partitions={partitions}"));
+        options.extend(retention_us.map(|us| format!("topic_retention={us} microseconds")));
+        options.extend(retention_bytes.map(|bytes| format!("topic_retention_bytes={bytes}")));
+    }
+    options.extend(table.compression.map(|compression| format!("compression={}", compression.name())));
+    if options.is_empty() {
+        return NULL;
+    }
     array(Type::Text, options.iter().map(|option| text(option)))
 }
 
@@ -455,25 +461,21 @@ fn table_classes(names: &Surroundings, table: &Table, rows: &mut Rows) -> Result
 
 // ---- columns ----
 
-/// How values of a type are kept in PostgreSQL: alignment, storage, whether a word holds one.
-pub(super) fn layout_of(ty: Type) -> (&'static str, &'static str, bool) {
+/// How values of a type are kept in PostgreSQL: alignment, whether a word holds one.
+pub(super) fn layout_of(ty: Type) -> (&'static str, bool) {
     match ty.length() {
-        1 => ("c", "p", true),
-        2 => ("s", "p", true),
-        4 => ("i", "p", true),
-        8 => ("d", "p", true),
-        6 => ("s", "p", false),
-        12 if ty == Type::TimeTz => ("d", "p", false),
-        16 if ty == Type::Uuid => ("c", "p", false),
-        16 => ("d", "p", false),
-        64 => ("c", "p", false),
-        _ if ty.is_geometric() => ("d", if ty.length() == -1 { "x" } else { "p" }, false),
-        -2 => ("c", "p", false),
-        -1 if ty == Type::Numeric => ("i", "m", false),
-        -1 if matches!(ty, Type::Inet | Type::Cidr) => ("i", "m", false),
-        -1 if matches!(ty, Type::Int2Vector | Type::OidVector | Type::TsQuery) => ("i", "p", false),
-        -1 => ("i", "x", false),
-        _ => ("i", "p", false),
+        1 => ("c", true),
+        2 => ("s", true),
+        4 => ("i", true),
+        8 => ("d", true),
+        6 => ("s", false),
+        12 if ty == Type::TimeTz => ("d", false),
+        16 if ty == Type::Uuid => ("c", false),
+        16 => ("d", false),
+        64 => ("c", false),
+        _ if ty.is_geometric() => ("d", false),
+        -2 => ("c", false),
+        _ => ("i", false),
     }
 }
 
@@ -507,6 +509,8 @@ struct Attribute<'a> {
     local: bool,
     /// The privileges on it alone.
     acl: Datum,
+    /// How its values are kept.
+    storage: ColumnStorage,
 }
 
 impl<'a> Attribute<'a> {
@@ -526,12 +530,13 @@ impl<'a> Attribute<'a> {
             inherited: 0,
             local: true,
             acl: NULL,
+            storage: ColumnStorage::default(),
         }
     }
 
     fn push(&self, rows: &mut Rows) -> Result<()> {
         let ty = self.ty.ty;
-        let (align, storage, by_value) = layout_of(ty);
+        let (align, by_value) = layout_of(ty);
         rows.push([
             oid(self.relation),
             text(self.name),
@@ -544,8 +549,8 @@ impl<'a> Attribute<'a> {
             int(super::types::shown_modifier(self.ty)),
             flag(by_value),
             text(align),
-            text(storage),
-            text(""),
+            text(self.storage.kind_of(ty).letter()),
+            text(self.storage.compression.map_or("", CompressionName::letter)),
             flag(self.not_null),
             flag(self.has_default),
             flag(false),
@@ -610,6 +615,7 @@ fn attributes(env: &Env, rows: &mut Rows) -> Result<()> {
                 inherited: inherited_from(names, &table, &|parent| parent.column(&column.name).is_some()),
                 local: !(column.inherited_only || table.partition_of.is_some() && !column.dropped),
                 acl: acl(table.column_acls.get(&at), names),
+                storage: column.storage,
                 ..Attribute::plain(table.id, &name, column.ty, at as i64 + 1)
             }
             .push(rows)?;

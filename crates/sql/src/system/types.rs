@@ -140,7 +140,7 @@ fn types(env: &Env, rows: &mut Rows) -> Result<()> {
     all.sort_by_key(|ty| ty.oid());
     for ty in all {
         let Some((namespace, owner)) = place_of_type(env, ty) else { continue };
-        let (_, _, by_value) = layout_of(ty);
+        let (_, by_value) = layout_of(ty);
         let element = ty.element().filter(|_| matches!(ty, Type::Array(_))).unwrap_or(ty);
         let has = procedures::of_type(ty).ok_or_else(|| Error::internal(format_args!("{ty} has no functions")))?;
         TypeRow {
@@ -265,7 +265,7 @@ fn domain_type(env: &Env, ty: &UserType, domain: &Domain, rows: &mut Rows) -> Re
         other => procedures::of_type(other).ok_or_else(|| Error::internal(format_args!("{other} has no functions")))?,
     };
     let has = procedures::of_domain(&of_base);
-    let (_, _, by_value) = layout_of(base);
+    let (_, by_value) = layout_of(base);
     let default = domain.default.as_ref().map(|default| super::describe::default_expression(env, default, domain.base));
     let row = TypeRow {
         number: ty.id,

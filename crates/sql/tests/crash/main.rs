@@ -31,7 +31,8 @@ const SETUP: &str = "CREATE TABLE account (id int PRIMARY KEY, balance bigint NO
     CREATE INDEX by_balance ON account (balance);
     CREATE TABLE entry (id bigserial PRIMARY KEY, account int NOT NULL REFERENCES account, amount bigint NOT NULL);
     CREATE INDEX by_account ON entry (account, id DESC);
-    CREATE TABLE ledger (session int, n int, number bigint NOT NULL UNIQUE, note text, PRIMARY KEY (session, n));
+    CREATE TABLE ledger (session int, n int, number bigint NOT NULL UNIQUE, note text, PRIMARY KEY (session, n))
+        WITH (compression = lz4);
     CREATE TABLE nokey (session int, n int);
     CREATE SEQUENCE numbers;
     INSERT INTO account SELECT g, 1000 FROM generate_series(1, 20) AS g";
@@ -72,7 +73,7 @@ fn one_move(session: &mut Session, rng: &mut StdRng, number: usize, n: i64) -> O
          UPDATE account SET balance = balance + {amount}, moves = moves + 1 WHERE id = {to};
          INSERT INTO entry (account, amount) VALUES ({from}, -{amount}), ({to}, {amount});
          {extra};
-         INSERT INTO ledger (session, n, number, note) VALUES ({number}, {n}, nextval('numbers'), repeat('x', {amount} * 10)) RETURNING number"
+         INSERT INTO ledger (session, n, number, note) VALUES ({number}, {n}, nextval('numbers'), repeat('x', {amount} * 40)) RETURNING number"
     );
     let given = session.run(&text).and_then(|answers| {
         let given = match answers.last().unwrap().rows.row(0)[0] {
@@ -103,6 +104,10 @@ fn look(engine: &Arc<Engine>, acknowledged: &[Vec<i64>], what: &str) -> i64 {
                 assert_eq!(int(&mut session, &query), 1, "{what}: move {n} of session {number} is lost");
             }
         }
+        // Most of the notes are long enough to be compressed.
+        let wrong =
+            format!("SELECT count(*) FROM ledger WHERE session = {number} AND note <> repeat('x', length(note))");
+        assert_eq!(int(&mut session, &wrong), 0, "{what}: session {number} has a damaged note");
         let count = done(&mut session, number);
         let gaps = format!("SELECT count(*) FROM ledger WHERE session = {number} AND n >= {count}");
         assert_eq!(int(&mut session, &gaps), 0, "{what}: session {number} has a gap");

@@ -280,8 +280,7 @@ impl Parser<'_> {
             Kind::Key(K::Set) => self.set_of_table(token),
             Kind::Key(K::Reset) => {
                 self.next();
-                self.storage_parameters()?;
-                Ok(Operation::SetLogged)
+                Ok(Operation::SetTblProperties { table_properties: self.storage_options()? })
             }
             _ => self.unknown_operation(token),
         }

@@ -6,6 +6,8 @@
 //! | --- | --- |
 //! | `AS IDENTITY (START 5)` | `AS IDENTITY (START mark (START 5))` |
 //! | `ALTER a SET GENERATED ALWAYS` | `ALTER a ADD GENERATED AS IDENTITY (START mark SET …)` |
+//!
+//! `COMPRESSION lz4` is an option of the column, `compression`, with the name of the method.
 
 use colibri_types::Result;
 use sqlparser::ast::{
@@ -14,25 +16,26 @@ use sqlparser::ast::{
 use sqlparser::tokenizer::Span;
 
 use super::constraints::{primary_key_of, unique_of};
-use crate::IDENTITY_MARK;
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
 use crate::token::Kind;
+use crate::{COMPRESSION_OPTION, IDENTITY_MARK};
 
 impl Parser<'_> {
     /// A column with its type.
     pub(super) fn column_definition(&mut self) -> Result<ColumnDef> {
         let name = self.name()?;
         let data_type = self.data_type()?;
-        let token = self.peek();
-        if self.eat(K::Compression) {
-            self.label()?;
-            self.not_supported(token, "COMPRESSION");
-        }
+        let compression = if self.eat(K::Compression) { Some(self.label()?) } else { None };
         if self.is_next(K::Options) {
             return Err(self.wrong());
         }
-        let options = self.column_options()?;
+        let mut options = self.column_options()?;
+        options.extend(compression.map(|method| {
+            let (key, value) = (Ident::new(COMPRESSION_OPTION), Expr::Identifier(method));
+            let option = ColumnOption::Options(vec![ast::SqlOption::KeyValue { key, value }]);
+            ColumnOptionDef { name: None, option }
+        }));
         Ok(ColumnDef { name, data_type, options })
     }
 

@@ -132,9 +132,11 @@ impl Parser<'_> {
                 Kind::Key(K::Generated) => "g",
                 Kind::Key(K::Identity) => "i",
                 Kind::Key(K::Indexes) => "x",
-                Kind::Key(K::All) => "mcdgix",
-                // No table has any of these.
-                Kind::Key(K::Compression | K::Statistics | K::Storage) => "",
+                Kind::Key(K::Compression) => "o",
+                Kind::Key(K::Storage) => "s",
+                Kind::Key(K::All) => "mcdgixos",
+                // They are not among what is said of a column.
+                Kind::Key(K::Statistics) => "",
                 _ => return Err(self.wrong_at(token)),
             };
             letters.retain(|letter| !meant.contains(letter));
