@@ -176,7 +176,7 @@ fn a_row_goes_into_vectors_as_it_is_read_or_not_at_all() {
         let (_, value) = &rows[rows.len() - 1];
         compressed += usize::from(RowFormat::has_compressed(value));
     }
-    assert!((50..200).contains(&compressed), "{compressed}");
+    assert!((20..200).contains(&compressed), "{compressed}");
     // A column more: the rows that are there are of an older layout then.
     for adds in [false, true] {
         if adds {
