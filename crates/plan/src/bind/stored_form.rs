@@ -55,6 +55,10 @@ impl Binder<'_> {
             let Some(column) = place.checked_sub(candidate.base).filter(|&column| column < table.columns.len()) else {
                 continue;
             };
+            // The size of what is never compressed follows from the value alone.
+            if name == "pg_column_size" && !table.is_tree() && !table.generations.has_compression() {
+                return Ok(None);
+            }
             let key = match &table.primary_key {
                 Some(key) => key.columns.clone(),
                 None => vec![table.columns.len()],
