@@ -9,7 +9,7 @@ use std::sync::Arc;
 use colibri_catalog::row::Compression;
 use colibri_catalog::{Change, Column, ColumnStorage, CompressionName, Table};
 use colibri_types::{Error, Result};
-use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, ColumnOption, SqlOption};
+use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, SqlOption};
 
 use super::create::Draft;
 use super::inheritance::mismatch;
@@ -81,11 +81,6 @@ pub(super) fn declared(column: &Column, options: &[SqlOption]) -> Result<ColumnS
         }
         _ => Err(Error::internal("COMPRESSION has no method")),
     }
-}
-
-/// Whether an option of a column is COMPRESSION.
-pub(super) fn is_compression(option: &ColumnOption) -> bool {
-    matches!(option, ColumnOption::Options(_))
 }
 
 /// Whether an operation is SET STORAGE of a column, which concerns the partitions and the heirs of
