@@ -10,8 +10,9 @@ use std::cell::Cell;
 
 use smallvec::SmallVec;
 
-use crate::ahead::{self, Moment, ScanAhead};
+use crate::ahead::{self, ScanAhead};
 use crate::catalog::TableKind;
+use crate::cold::Moment;
 use crate::composite;
 use crate::node::{LeafEntries, Node, decode_large, key_bytes_max};
 use crate::page::PageId;

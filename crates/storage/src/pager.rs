@@ -17,7 +17,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::ahead::{Cold, Moment};
+use crate::cold::{Cold, Moment};
 use crate::disk::{Disk, Fetched};
 use crate::node::{Node, Payload, leaf_pages_max};
 use crate::options::{Checksums, PAGE_SIZE_MIN};

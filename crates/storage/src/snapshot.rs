@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use smallvec::SmallVec;
 
-use crate::ahead::{Moment, Reading};
 use crate::catalog::{Description, Table, TableKind};
+use crate::cold::Moment;
 use crate::db::{Core, Database, Handle};
 use crate::lock_file::{ReaderId, ReaderInfo, Shared};
 use crate::meta::Meta;
@@ -105,6 +105,30 @@ impl Drop for ParkedSnapshot {
         if let Some(handle) = &self.handle {
             handle.core.shared.unpin(self.reader);
         }
+    }
+}
+
+/// Pages on their way from the disk into memory: see [`Snapshot::read_ahead`].
+pub struct Reading {
+    core: Arc<Core>,
+    runs: SmallVec<[(PageId, u32); 2]>,
+}
+
+impl Reading {
+    pub(crate) fn new(core: Arc<Core>, runs: SmallVec<[(PageId, u32); 2]>) -> Self {
+        Self { core, runs }
+    }
+
+    /// Returns once they are in memory. They may be gone again when they are used, where memory is
+    /// scarce: using them then waits for them.
+    pub fn wait(&self) {
+        self.runs.iter().for_each(|&(id, pages)| self.core.pager.await_read(id, pages));
+    }
+}
+
+impl std::fmt::Debug for Reading {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reading").field("runs", &self.runs.len()).finish()
     }
 }
 

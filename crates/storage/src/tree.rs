@@ -29,7 +29,8 @@ use std::ops::{Bound, ControlFlow};
 
 use smallvec::SmallVec;
 
-use crate::ahead::{self, Moment};
+use crate::ahead;
+use crate::cold::Moment;
 use crate::log::difference;
 use crate::node::{self, Builder, Fit, Node, NodeMut, Payload, common_prefix};
 use crate::page::{HEADER_BYTES, PageId};

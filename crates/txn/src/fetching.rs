@@ -9,9 +9,9 @@
 //! Invariants
 //! - Nothing is asked for before lookups have waited for the disk: a database in memory has no such
 //!   thread, and its lookups do not look first.
-//! - What a statement has fetched it does not fetch again, but waits for it on its thread: where memory
-//!   is scarce, a page may be gone again each time. So a statement that is interrupted and makes the
-//!   same calls again comes further.
+//! - What a transaction has fetched it does not fetch again, but waits for it on its thread: where
+//!   memory is scarce, a page may be gone again each time. So a statement that is interrupted and
+//!   makes the same calls again comes further.
 
 use std::collections::HashSet;
 use std::hash::BuildHasher as _;
@@ -28,10 +28,10 @@ use crate::store::SpaceId;
 
 /// The thread ends after so long without anything to wait for.
 const IDLE: Duration = Duration::from_millis(500);
-/// The most lookups of a statement that are interrupted; those behind them wait on their thread.
+/// The most lookups of a transaction that are interrupted; those behind them wait on their thread.
 const FETCHES_MAX: usize = 1 << 17;
 
-/// The lookups that a statement was interrupted for, by the hashes of their keys. Each may be interrupted
+/// The lookups that a transaction was interrupted for, by the hashes of their keys. Each may be interrupted
 /// twice: for a leaf, and for a large value that it refers to.
 #[derive(Default)]
 pub(crate) struct Fetched(HashSet<u64, FixedState>);

@@ -61,7 +61,7 @@ pub struct LocalTransaction {
     behind: Option<Box<Behind>>,
     /// Calls may be interrupted to fetch pages.
     may_fetch: bool,
-    /// What the statement has fetched.
+    /// What it has fetched.
     fetched: Fetched,
     work: Box<Work>,
 }
@@ -720,7 +720,6 @@ impl Transaction for LocalTransaction {
 
     fn let_fetch(&mut self, may: bool) {
         self.may_fetch = may && self.snapshot.is_cold();
-        self.fetched = Fetched::default();
     }
 
     fn count(&mut self, space: &Space, range: &KeyRange) -> Result<u64> {

@@ -76,6 +76,8 @@ pub struct Running {
     pub(super) params: Vec<Datum>,
     /// So many sets of parameters are one behind the other; 0 for one.
     param_sets: usize,
+    /// Its calls are not interrupted to fetch pages of this machine's disk.
+    waits_on_thread: bool,
     /// Begun outside a transaction block: it commits at its end.
     pub(super) implicit: bool,
     pub(super) stage: Stage,
@@ -322,6 +324,7 @@ impl Session {
             prepared: Arc::clone(prepared),
             params,
             param_sets: 0,
+            waits_on_thread: false,
             implicit: self.state == TransactionState::Idle,
             stage: Stage::Begin,
             keeps: false,
@@ -614,6 +617,8 @@ impl Session {
         if self.cancel.load(Ordering::Relaxed) {
             return Err(Error::new(SqlState::CANCELED, "canceling statement due to user request"));
         }
+        // What runs again from its start does so once: then it waits on its thread.
+        running.waits_on_thread |= matches!(pause, Pause::FetchAnew(_));
         match pause {
             Pause::Stale => Ok(None),
             Pause::Wait(wait) => Ok(wait.lock().take().map(Progress::Wait)),
@@ -842,7 +847,8 @@ impl Session {
                     }
                     execution.runs_for_each(running.param_sets);
                 }
-                txn.let_fetch(execution.yields_to_fetches() && !prepared.calls_routines);
+                let gives_way = execution.yields_to_fetches() && !prepared.calls_routines;
+                txn.let_fetch(gives_way && !running.waits_on_thread);
                 let may_run_again = prepared.locks
                     || prepared.calls_routines
                     || txn.has_writes()
