@@ -300,8 +300,8 @@ pub struct Statement {
     is_apart: bool,
     /// What entries were is kept from the first step on.
     is_apart_yet: bool,
-    /// There are so many sets of parameters, one behind the other: see
-    /// [`Execution::runs_for_each`]. 0 where there is one.
+    /// The number of parameter sets in the list of parameters ([`Execution::runs_for_each`]). 0 means
+    /// that the list is one set.
     param_sets: usize,
     /// It is run by a function, within another statement.
     is_inner: bool,
@@ -604,8 +604,8 @@ impl Execution {
         }
     }
 
-    /// Inserts a row for each of so many sets of parameters, which are one behind the other. Only of
-    /// statements that [`inserts_for_each`] is true of.
+    /// Makes the plan insert one row for each parameter set. The list of parameters holds `param_sets`
+    /// sets of equal length. The plan must be one for which [`inserts_for_each`] is true.
     pub fn runs_for_each(&mut self, param_sets: usize) {
         if let Lowered::Tree(tree) = &mut self.0 {
             tree.statement.param_sets = param_sets;

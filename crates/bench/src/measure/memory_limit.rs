@@ -227,7 +227,7 @@ impl Drop for MemoryLimit {
                 let _it_may_have_ended = fs::write(before, pid);
             }
         }
-        // Pages of files go with the group, so that whoever comes next reads them again.
+        // The kernel forgets the pages of files that the group has read. The next run reads them from the disk.
         for (file, amount) in [("memory.force_empty", "0"), ("memory.reclaim", "1T")] {
             let _one_of_them_exists = fs::write(self.dir.join(file), amount);
         }
@@ -241,8 +241,8 @@ impl Drop for MemoryLimit {
     }
 }
 
-/// Puts the pages of all files below a directory out of memory, after they are on disk: whoever
-/// reads them next pays for it. What is mapped or open elsewhere may stay.
+/// Flushes all files below a directory, and has the kernel forget their pages. The next reader gets
+/// them from the disk. Pages that another process has mapped may stay in memory.
 ///
 /// # Errors
 /// If a file cannot be read or flushed.

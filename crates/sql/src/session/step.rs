@@ -74,7 +74,7 @@ type CatalogBefore = (Arc<Catalog>, (bool, bool), OwnSequences, [u64; 2]);
 pub struct Running {
     pub(super) prepared: Arc<Prepared>,
     pub(super) params: Vec<Datum>,
-    /// So many sets of parameters are one behind the other; 0 for one.
+    /// The number of parameter sets in `params`; 0 means that it is one set.
     param_sets: usize,
     /// Its calls are not interrupted to fetch pages of this machine's disk.
     waits_on_thread: bool,
@@ -253,9 +253,10 @@ impl Session {
         Ok(self.at_start(prepared, params))
     }
 
-    /// As [`Session::start`], of a statement that inserts one row: it inserts one for each of so many
-    /// sets of parameters, which are one behind the other. `None` if the statement is of another kind,
-    /// or no transaction block is open: a row that fails takes the others with it.
+    /// As [`Session::start`], for several parameter sets at once. `params` holds `param_sets` sets of equal
+    /// length. The statement inserts one row for each set. If one row fails, none is inserted. The
+    /// result is `None`, and `params` stays as it was, if the statement does anything but insert one
+    /// row of its parameters, or if no transaction block is open.
     ///
     /// # Errors
     /// As [`Session::start`].
