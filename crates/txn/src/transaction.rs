@@ -12,10 +12,12 @@
 //! 3. A column to which the transaction has added without reading is read only with the row locked
 //!    exclusively, so that no addition of another transaction makes the read wrong.
 
+mod pages;
+
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use colibri_storage::{Both, Database, Error as StorageError, OpenTable, Reading, Snapshot, TxnId, View};
+use colibri_storage::{Both, Database, Error as StorageError, OpenTable, Snapshot, TxnId, View};
 use smallvec::SmallVec;
 
 use crate::apply::{patch_all, patch_one};
@@ -44,9 +46,6 @@ use crate::writes::{Base, Image, Patched, StoredAt, Write, WriteSet, find_loaded
 /// A transaction with more reads than this checks them before it enters the queue of commits. Then
 /// the leader has little to check while it keeps all others from committing.
 const READS_LEFT_TO_LEADER_MAX: usize = 8;
-
-/// A commit waits beforehand for the pages of so many changes of a space.
-const PAGES_AWAITED_MAX: usize = 1_000;
 
 /// A transaction of a [`crate::LocalStore`].
 pub struct LocalTransaction {
@@ -224,27 +223,6 @@ impl LocalTransaction {
         shared.queue.commit(&shared, Box::new(Request { snapshot, images, blind, task, work }))
     }
 
-    /// Waits for the pages that the commit will change, so that the leader does not wait for them while
-    /// it keeps all others from committing.
-    #[cold]
-    fn await_pages_to_write(&mut self) -> Result<()> {
-        let mut readings = SmallVec::<[Reading; 4]>::new();
-        let Work { writes, open, .. } = &mut *self.work;
-        let everything = KeyRange { low: Bound::Unbounded, high: Bound::Unbounded };
-        for space in writes.spaces().iter().filter(|space| matches!(space.base, Base::Stored)) {
-            // What is not there any more, the commit reports.
-            if open.open(&self.shared, &self.snapshot, space.id).is_err() {
-                continue;
-            }
-            let Some(table) = open.found_in(&self.snapshot, space.id) else { continue };
-            let keys: SmallVec<[&[u8]; 16]> =
-                space.in_range(&everything).map(|(key, _)| key).take(PAGES_AWAITED_MAX).collect();
-            readings.extend(self.snapshot.read_ahead(table, &keys)?);
-        }
-        readings.iter().for_each(Reading::wait);
-        Ok(())
-    }
-
     // ---- spaces ----
 
     /// Makes sure that a stored space has been found in this snapshot.
@@ -263,32 +241,6 @@ impl LocalTransaction {
     /// A stored value, as the snapshot has it.
     fn stored(&self, space: SpaceId, key: &[u8]) -> Result<Option<&[u8]>> {
         Ok(self.snapshot.get_open(self.opened(space)?, key)?)
-    }
-
-    /// Interrupts the call if what lookups of these keys would touch is not in memory, and calls may
-    /// be interrupted. The space is open.
-    #[inline]
-    fn bring(&mut self, space: SpaceId, keys: &[&[u8]]) -> Result<()> {
-        if self.may_fetch { self.bring_from_disk(space, keys) } else { Ok(()) }
-    }
-
-    #[cold]
-    fn bring_from_disk(&mut self, space: SpaceId, keys: &[&[u8]]) -> Result<()> {
-        let mut wanted = SmallVec::<[&[u8]; 16]>::new();
-        let mut asked = SmallVec::<[u64; 16]>::new();
-        for key in keys {
-            if let Some(number) = self.fetched.not_asked_yet(space, key) {
-                wanted.push(key);
-                asked.push(number);
-            }
-        }
-        if wanted.is_empty() {
-            return Ok(());
-        }
-        match self.snapshot.read_ahead(self.opened(space)?, &wanted)? {
-            Some(reading) if self.fetched.note(&asked) => Err(self.shared.fetcher.fetch(reading)),
-            _ => Ok(()),
-        }
     }
 
     /// What the transaction made of a space, if it is not the stored one.

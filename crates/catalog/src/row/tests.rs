@@ -51,11 +51,16 @@ fn check_same(a: &[Datum], b: &[Datum]) {
     }
 }
 
-#[test]
-fn rows_come_back_and_patches_agree_with_encoding_anew() {
+/// A generator whose seed is printed, for repeating a run that has failed.
+fn seeded() -> fastrand::Rng {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
+    fastrand::Rng::with_seed(seed)
+}
+
+#[test]
+fn rows_come_back_and_patches_agree_with_encoding_anew() {
+    let mut random = seeded();
     for _ in 0..5_000 {
         let types = random_types(&mut random);
         let format = RowFormat::new(random.u16(..COMPRESSED), &types);
@@ -107,9 +112,7 @@ fn formats(types: &[Type], random: &mut fastrand::Rng) -> [RowFormat; 3] {
 
 #[test]
 fn rows_with_compressed_values_come_back_whatever_is_set_by_then() {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
+    let mut random = seeded();
     let mut compressed = 0;
     for _ in 0..3_000 {
         let mut types = random_types(&mut random);
@@ -188,9 +191,7 @@ fn ends_with_marks_are_wide_from_32_kib_on() {
 
 #[test]
 fn damaged_rows_with_compressed_values_are_errors_or_rows() {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
+    let mut random = seeded();
     let mut refused = 0;
     for _ in 0..5_000 {
         let types = [Type::Text, Type::Int4, Type::Bytea, Type::Jsonb];
@@ -236,9 +237,7 @@ fn the_layout_of_compressed_values_never_changes() {
 
 #[test]
 fn any_bytes_read_or_are_refused() {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
+    let mut random = seeded();
     for _ in 0..20_000 {
         let types = random_types(&mut random);
         let format = RowFormat::new(random.u16(..2), &types);
