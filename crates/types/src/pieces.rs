@@ -78,6 +78,40 @@ pub fn of_bytes(bytes: &[u8], pace: Pace) -> impl Iterator<Item = Result<&[u8]>>
     bytes.chunks(BYTES).map(move |piece| pass(piece.len(), pace).map(|()| piece))
 }
 
+/// How many bytes at the beginning are all of a kind.
+///
+/// # Errors
+/// The statement was cancelled.
+pub fn count_at_start(bytes: &[u8], is_one: impl Fn(u8) -> bool) -> Result<usize> {
+    let mut count = 0;
+    for piece in bytes.chunks(PIECE_BYTES) {
+        pass(piece.len(), Pace::Read)?;
+        let found = piece.iter().take_while(|&&byte| is_one(byte)).count();
+        count += found;
+        if found < piece.len() {
+            break;
+        }
+    }
+    Ok(count)
+}
+
+/// How many bytes at the end are all of a kind.
+///
+/// # Errors
+/// The statement was cancelled.
+pub fn count_at_end(bytes: &[u8], is_one: impl Fn(u8) -> bool) -> Result<usize> {
+    let mut count = 0;
+    for piece in bytes.rchunks(PIECE_BYTES) {
+        pass(piece.len(), Pace::Read)?;
+        let found = piece.iter().rev().take_while(|&&byte| is_one(byte)).count();
+        count += found;
+        if found < piece.len() {
+            break;
+        }
+    }
+    Ok(count)
+}
+
 /// Appends a text.
 pub fn push(out: &mut CompactString, text: &str) -> Result<()> {
     for piece in of_text(text, Pace::Copied) {

@@ -10,6 +10,7 @@ use colibri_types::{
     Datum, Env, Error, Numeric, Result, SqlState,
     Type::{self, Int8, Name, Oid, RegClass, Text},
     functions::{Function, f, int, text},
+    pieces,
 };
 
 use crate::surroundings::Names as _;
@@ -163,14 +164,19 @@ fn pretty_numeric(args: &[&Datum], _: &Env) -> Result<Datum> {
 fn bytes(args: &[&Datum], _: &Env) -> Result<Datum> {
     let given = text(args[0])?;
     let invalid = || Error::new(SqlState::BAD_PARAMETER, format!("invalid size: \"{given}\""));
-    let is_blank = |c: char| c.is_ascii_whitespace() || c == '\x0b';
-    let size = given.trim_matches(is_blank);
-    let digits = |from: usize| from + size[from..].bytes().take_while(u8::is_ascii_digit).count();
+    let is_blank = |byte: u8| byte.is_ascii_whitespace() || byte == b'\x0b';
+    let start = pieces::count_at_start(given.as_bytes(), is_blank)?;
+    let size = &given[start..];
+    let size = &size[..size.len() - pieces::count_at_end(size.as_bytes(), is_blank)?];
+    let digits = |from: usize| {
+        let count = pieces::count_at_start(&size.as_bytes()[from..], |byte| byte.is_ascii_digit())?;
+        Ok::<usize, Error>(from + count)
+    };
     let sign = usize::from(size.starts_with(['+', '-']));
-    let mut end = digits(sign);
+    let mut end = digits(sign)?;
     let mut count = end - sign;
     if size[end..].starts_with('.') {
-        let fraction = digits(end + 1);
+        let fraction = digits(end + 1)?;
         count += fraction - end - 1;
         end = fraction;
     }
@@ -179,11 +185,12 @@ fn bytes(args: &[&Datum], _: &Env) -> Result<Datum> {
     }
     if size[end..].starts_with(['e', 'E']) {
         let from = end + 1 + usize::from(size[end + 1..].starts_with(['+', '-']));
+        let after = digits(from)?;
         // Without digits it is the beginning of a unit.
-        end = if digits(from) > from { digits(from) } else { end };
+        end = if after > from { after } else { end };
     }
     let number = Numeric::parse(&size[..end])?;
-    let unit = size[end..].trim_start_matches(is_blank);
+    let unit = &size[end + pieces::count_at_start(&size.as_bytes()[end..], is_blank)?..];
     let power = match UNITS.iter().position(|known| known.eq_ignore_ascii_case(unit)) {
         Some(power) => power as u32,
         None if unit.is_empty() => 0,
