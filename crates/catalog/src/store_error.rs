@@ -103,8 +103,12 @@ fn translate(error: Txn) -> Error {
         Txn::Storage(Storage::BranchName { .. }) => SqlState("42602"),
         Txn::Storage(Storage::MainBranch | Storage::NotEncrypted { .. }) => SqlState::WRONG_OBJECT_TYPE,
         Txn::Storage(Storage::EncryptedInUse { .. }) => SqlState("55006"),
-        // As a login without the right password.
-        Txn::Storage(Storage::KeyMissing { .. } | Storage::WrongKey { .. }) => SqlState("28000"),
+        // As a login without a password, or with a wrong one.
+        Txn::Storage(Storage::KeyMissing { .. }) => {
+            return Error::new(SqlState("28000"), message)
+                .hint("Commands take it with --key-file, --key-fd or --key-command.");
+        }
+        Txn::Storage(Storage::WrongKey { .. }) => SqlState("28000"),
         Txn::Storage(_) => SqlState::IO_ERROR,
         _ => SqlState::INTERNAL,
     };

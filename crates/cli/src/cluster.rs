@@ -79,8 +79,14 @@ pub(crate) fn run(args: ClusterArgs) -> Result<()> {
             print(&text)
         }
         Command::Log => print(&log_text(&cluster_status(&address()?)?)),
-        Command::Move { database, node } => Ok(move_database(&address()?, &database, &node, MOVE_MAX)?),
-        Command::Remove { node } => Ok(remove_node(&address()?, &node)?),
+        Command::Move { database, node } => {
+            move_database(&address()?, &database, &node, MOVE_MAX)?;
+            print(&format!("{node} leads {database} now\n"))
+        }
+        Command::Remove { node } => {
+            remove_node(&address()?, &node)?;
+            print(&format!("{node} is forgotten\n"))
+        }
     }
 }
 

@@ -39,12 +39,17 @@ pub(crate) fn run(args: &RekeyArgs) -> Result<()> {
     let (Some(old), Some(new)) = (args.key.read()?, new.map(Source::read).transpose()?) else {
         return Err(Failure::NoKey);
     };
-    let mut count = 0;
+    let (mut replaced, mut had_it) = (0, 0);
     for dir in databases(&args.dir)? {
-        rekey(&dir, &old, &new)?;
-        count += 1;
+        *(if rekey(&dir, &old, &new)? { &mut replaced } else { &mut had_it }) += 1;
     }
-    let what = if count == 1 { "its key was replaced".to_owned() } else { format!("{count} keys were replaced") };
+    let what = match (replaced, had_it) {
+        (1, 0) => "its key was replaced".to_owned(),
+        (0, 1) => "it has the new key already".to_owned(),
+        (_, 0) => format!("{replaced} keys were replaced"),
+        (0, _) => format!("all {had_it} have the new key already"),
+        _ => format!("{replaced} keys were replaced, {had_it} had been before"),
+    };
     writeln!(io::stdout(), "{}: {what}", args.dir.display())?;
     Ok(())
 }
@@ -67,19 +72,18 @@ fn databases(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn rekey(dir: &Path, old: &EncryptionKey, new: &EncryptionKey) -> Result<()> {
+/// False: it has the new key already, from an interrupted command.
+fn rekey(dir: &Path, old: &EncryptionKey, new: &EncryptionKey) -> Result<bool> {
     let open = |key: &EncryptionKey| Database::open(dir, &Options::new().create(false).encryption_key(key.clone()));
-    let db = match open(old) {
-        // An interrupted command has been here already.
-        Err(Error::WrongKey { path }) => open(new).map_err(|error| match error {
-            Error::WrongKey { .. } => Error::WrongKey { path },
-            error => error,
+    let done = match open(old) {
+        Err(Error::WrongKey { path }) => match open(new) {
+            Err(Error::WrongKey { .. }) => Err(Error::WrongKey { path }),
+            opened => opened.and_then(Database::close).map(|()| false),
+        },
+        opened => opened.and_then(|db| {
+            db.set_encryption_key(new)?;
+            db.close().map(|()| true)
         }),
-        opened => opened,
     };
-    let done = db.and_then(|db| {
-        db.set_encryption_key(new)?;
-        db.close()
-    });
     done.map_err(Failure::engine(dir))
 }

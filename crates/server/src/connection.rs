@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 
 use colibri_runtime::timeout;
 use colibri_sql::cluster::{self, Cluster};
+use colibri_sql::encoding::Encoding;
 use colibri_sql::{DefaultBy, Error, Session, SqlState};
 
 use crate::auth::Auth;
@@ -99,7 +100,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, _counted: Counted
         shared.counts.refused.add(1);
         let client = link.client().map_or_else(|| "local".to_owned(), |client| client.ip().to_string());
         shared.log.warn("refused", &[("client", &client), ("code", &error.state().0), ("error", &error)]);
-        backend::error(&mut link.out, "FATAL", &error);
+        backend::error(&mut link.out, "FATAL", &error, Encoding::UTF8);
         _ = timeout(shared.options.login_timeout, link.close()).await;
     }
 }

@@ -26,6 +26,7 @@ use crate::exec::{Context, Evaluate as _, Exec, RowWriter, with_exec};
 use crate::expr::Expr;
 use crate::plan::TableRules;
 use colibri_catalog::Table;
+use colibri_types::encoding::Encoding;
 use colibri_types::{ColumnType, Datum, Env, Error, Result, SqlState, pulse};
 
 /// Rows that are worth a flush.
@@ -41,6 +42,8 @@ pub(crate) struct CopyOptions {
     pub(crate) header: Header,
     pub(crate) quote: u8,
     pub(crate) escape: u8,
+    /// Of the file.
+    pub(crate) encoding: Encoding,
     /// By place among the columns copied; may be shorter. Of COPY TO: always quoted.
     pub(crate) force_quote: Vec<bool>,
     /// Of COPY FROM, by place: the NULL text is read as a text.
@@ -60,6 +63,7 @@ impl CopyOptions {
             header: Header::None,
             quote: b'"',
             escape: b'"',
+            encoding: Encoding::UTF8,
             force_quote: Vec::new(),
             force_not_null: Vec::new(),
             force_null: Vec::new(),

@@ -120,6 +120,11 @@ fn messages_are_not_changed() {
         db.now(options),
         ["topic_partitions=3 topic_retention=86400000000 microseconds topic_retention_bytes=1000000"]
     );
+    assert_eq!(client.fails("ALTER TABLE events RESET (topic_partitions, topic_retention)"), "22023");
+    client.ok("ALTER TABLE events RESET (topic_retention)");
+    assert_eq!(db.now(options), ["topic_partitions=3 topic_retention_bytes=1000000"]);
+    client.ok("ALTER TABLE events RESET (topic_retention_bytes, fillfactor)");
+    assert_eq!(db.now(options), ["topic_partitions=3"]);
 }
 
 #[test]

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use compact_str::CompactString;
 
 use crate::datetime::{DateStyle, IntervalStyle, Zone};
+use crate::encoding::Encoding;
 use crate::error::{Error, Result, SqlState};
 use crate::seeded::Seeded;
 use crate::text_search::{Configuration, Dictionary};
@@ -61,6 +62,8 @@ pub struct Env {
     /// The setting `bytea_output` is `escape`: bytes that are printable ASCII are written as they
     /// are, and others in octal.
     pub escapes_bytes: bool,
+    /// The setting `client_encoding`.
+    pub client_encoding: Encoding,
     /// The number of the configuration that texts are searched with unless another is said.
     pub text_search: u32,
     /// The settings `pg_trgm.*`.
@@ -148,6 +151,7 @@ impl Default for Env {
             schema: CompactString::const_new("public"),
             extra_float_digits: 1,
             escapes_bytes: false,
+            client_encoding: Encoding::UTF8,
             text_search: crate::text_search::DEFAULT_CONFIGURATION,
             trigram_thresholds: Thresholds::default(),
             seeded: Arc::default(),

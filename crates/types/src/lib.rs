@@ -11,6 +11,7 @@
 //! | [`jsonb`], `json_text`, `jsonpath` | JSON as bytes and as text, and paths into it |
 //! | [`mod@text_search`], [`network`] | documents, their parser, dictionaries and queries; network addresses |
 //! | [`text_io`], [`binary_io`], [`wire`], [`cast`] | values from and to text, bytes, clients, other types |
+//! | [`encoding`] | texts in other encodings than UTF-8, at the borders |
 //! | [`letters`], [`keywords`] | blanks, letters and reserved words as PostgreSQL reads them |
 //! | [`operators`], [`functions`], [`aggregates`], `like`, `regular`, [`prefix`], [`resolve`] | what can be computed, and how it is chosen |
 //! | [`mod@collation`] | orders of texts as languages have them, as sort keys |
@@ -30,6 +31,7 @@ pub mod composite_values;
 pub mod composites;
 pub mod datetime;
 pub mod domains;
+pub mod encoding;
 pub mod enums;
 pub mod env;
 pub mod error;

@@ -1,5 +1,6 @@
 //! Messages to clients, appended to a buffer that is sent later.
 
+use colibri_sql::encoding::{self, Encoding};
 use colibri_sql::wire::{self, Format};
 use colibri_sql::{
     ColumnType, Datum, Env, Error, Modifier, Notice, Notification, ResultColumn, SqlState, TransactionState, Type,
@@ -28,6 +29,17 @@ fn string(out: &mut Out, text: &str) {
     // A zero byte would end the string early.
     out.extend(text.bytes().filter(|&byte| byte != 0));
     out.push(0);
+}
+
+/// A text in the client's encoding. What has to arrive has question marks for what that lacks.
+fn string_in(encoding: Encoding, out: &mut Out, text: &str) {
+    match encoding.is_as_here() {
+        true => string(out, text),
+        false => {
+            out.extend(encoding.encode_lossy(text).iter().filter(|&&byte| byte != 0));
+            out.push(0);
+        }
+    }
 }
 
 fn i16(out: &mut Out, value: usize) {
@@ -133,12 +145,13 @@ pub(crate) fn parameter_description(out: &mut Out, types: impl ExactSizeIterator
     });
 }
 
-pub(crate) fn row_description(out: &mut Out, columns: &[ResultColumn], formats: &Formats) {
+/// Names of columns have question marks for what the client's encoding lacks.
+pub(crate) fn row_description(out: &mut Out, columns: &[ResultColumn], formats: &Formats, encoding: Encoding) {
     message(out, b'T', |out| {
         i16(out, columns.len());
         for (index, column) in columns.iter().enumerate() {
             let (table, number) = column.origin.unwrap_or((0, 0));
-            string(out, &column.name);
+            string_in(encoding, out, &column.name);
             out.extend_from_slice(&table.to_be_bytes());
             out.extend_from_slice(&number.to_be_bytes());
             let (oid, modifier) = match column.ty {
@@ -158,6 +171,9 @@ pub(crate) fn row_description(out: &mut Out, columns: &[ResultColumn], formats: 
 }
 
 /// Appends a row. `scratch` is room that is used and left empty.
+///
+/// # Errors
+/// 22P05 if the client's encoding lacks a character. Nothing is appended then.
 pub(crate) fn data_row(
     out: &mut Out,
     row: &[Datum],
@@ -165,7 +181,9 @@ pub(crate) fn data_row(
     formats: &Formats,
     env: &Env,
     scratch: &mut String,
-) {
+) -> Result<(), Error> {
+    let (start, encoding) = (out.len(), env.client_encoding);
+    let mut done = Ok(());
     message(out, b'D', |out| {
         i16(out, columns.len());
         for (index, (value, column)) in row.iter().zip(columns).enumerate() {
@@ -175,11 +193,26 @@ pub(crate) fn data_row(
             }
             let at = out.len();
             out.extend_from_slice(&[0; 4]);
-            wire::write(column.ty, formats.of(index), value, env, scratch, out);
+            let format = formats.of(index);
+            wire::write(column.ty, format, value, env, scratch, out);
+            if !encoding.is_as_here() && !out[at + 4..].is_ascii() {
+                match encoding::encode_value(encoding, column.ty.ty, format, &out[at + 4..]) {
+                    Ok(None) => {}
+                    Ok(Some(encoded)) => {
+                        out.truncate(at + 4);
+                        out.extend_from_slice(&encoded);
+                    }
+                    Err(error) => done = Err(error),
+                }
+            }
             let length = i32::try_from(out.len() - at - 4).unwrap_or(i32::MAX);
             out[at..at + 4].copy_from_slice(&length.to_be_bytes());
         }
     });
+    if done.is_err() {
+        out.truncate(start);
+    }
+    done
 }
 
 pub(crate) fn copy_in(out: &mut Out, columns: usize, is_binary: bool) {
@@ -207,24 +240,24 @@ pub(crate) fn copy_done(out: &mut Out) {
 }
 
 /// An error: `ERROR` ends a statement, `FATAL` a session.
-pub(crate) fn error(out: &mut Out, severity: &str, error: &Error) {
-    message(out, b'E', |out| fields(out, severity, error));
+pub(crate) fn error(out: &mut Out, severity: &str, error: &Error, encoding: Encoding) {
+    message(out, b'E', |out| fields(out, severity, error, encoding));
 }
 
-pub(crate) fn notice(out: &mut Out, notice: &Notice) {
-    message(out, b'N', |out| fields(out, notice.severity.name(), &notice.report));
+pub(crate) fn notice(out: &mut Out, notice: &Notice, encoding: Encoding) {
+    message(out, b'N', |out| fields(out, notice.severity.name(), &notice.report, encoding));
 }
 
 /// What another session has notified of.
-pub(crate) fn notification(out: &mut Out, notification: &Notification) {
+pub(crate) fn notification(out: &mut Out, notification: &Notification, encoding: Encoding) {
     message(out, b'A', |out| {
         i32(out, notification.session);
-        string(out, &notification.channel);
-        string(out, &notification.payload);
+        string_in(encoding, out, &notification.channel);
+        string_in(encoding, out, &notification.payload);
     });
 }
 
-fn fields(out: &mut Out, severity: &str, error: &Error) {
+fn fields(out: &mut Out, severity: &str, error: &Error, encoding: Encoding) {
     let report = error.report();
     let SqlState(code) = report.state;
     let position = report.position.map(|position| position.to_string());
@@ -246,7 +279,7 @@ fn fields(out: &mut Out, severity: &str, error: &Error) {
     for (field, text) in fields {
         if let Some(text) = text {
             out.push(field);
-            string(out, text);
+            string_in(encoding, out, text);
         }
     }
     out.push(0);
@@ -254,6 +287,8 @@ fn fields(out: &mut Out, severity: &str, error: &Error) {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
     use colibri_sql::{CompactString, Type};
 
     use super::*;
@@ -273,18 +308,39 @@ mod tests {
         let formats = Formats::Each([Format::Binary, Format::Text, Format::Text].as_slice().into());
         let mut out = Out::new();
         let row = [Datum::Int(7), Datum::Null, Datum::Int(-12)];
-        data_row(&mut out, &row, &columns, &formats, &Env::default(), &mut String::new());
+        data_row(&mut out, &row, &columns, &formats, &Env::default(), &mut String::new()).unwrap();
         assert_eq!(out, b"D\0\0\0\x19\0\x03\0\0\0\x04\0\0\0\x07\xff\xff\xff\xff\0\0\0\x03-12");
         out.clear();
-        row_description(&mut out, &columns[..1], &formats);
+        row_description(&mut out, &columns[..1], &formats, Encoding::UTF8);
         assert_eq!(out, b"T\0\0\0\x1a\0\x01a\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\x01");
+    }
+
+    #[test]
+    fn texts_are_in_the_clients_encoding() {
+        let column = |ty: Type| ResultColumn { name: CompactString::new("\u{e9}"), ty: ty.into(), origin: None };
+        let columns = [column(Type::Text), column(Type::Bytea), column(Type::Int4)];
+        let latin = Encoding::named("LATIN1").unwrap();
+        let (env, mut out) = (Env { client_encoding: latin, ..Env::default() }, Out::new());
+        let formats = Formats::All(Format::Binary);
+        let row = [Datum::text("\u{e9}"), Datum::Bytes([0xc3, 0xa9].into()), Datum::Int(0xe9)];
+        data_row(&mut out, &row, &columns, &formats, &env, &mut String::new()).unwrap();
+        assert_eq!(out[7..], *b"\0\0\0\x01\xe9\0\0\0\x02\xc3\xa9\0\0\0\x04\0\0\0\xe9");
+        out.clear();
+        let lacking = data_row(&mut out, &[Datum::text("\u{20ac}")], &columns, &formats, &env, &mut String::new());
+        assert_eq!(lacking.unwrap_err().state().0, "22P05");
+        assert!(out.is_empty());
+        row_description(&mut out, &columns[..1], &formats, latin);
+        assert_eq!(out[7..9], *b"\xe9\0");
+        out.clear();
+        error(&mut out, "ERROR", &Error::new(SqlState::SYNTAX_ERROR, "\u{e9}\u{20ac}"), latin);
+        assert_eq!(out[25..29], *b"M\xe9?\0");
     }
 
     #[test]
     fn an_error_has_its_fields_and_no_zeros_in_them() {
         let mut out = Out::new();
         let report = Error::new(SqlState::SYNTAX_ERROR, "a\0b").at(3).hint("h");
-        error(&mut out, "ERROR", &report);
+        error(&mut out, "ERROR", &report, Encoding::UTF8);
         assert_eq!(&out[5..], b"SERROR\0VERROR\0C42601\0Mab\0Hh\0P3\0\0");
     }
 }

@@ -14,9 +14,11 @@
 //! | `frontend` | what clients send |
 //! | `startup` | what they send first |
 //! | `backend` | what they are sent |
+//! | `recode` | messages of clients whose texts are not UTF-8 |
 
 pub(crate) mod backend;
 pub(crate) mod frontend;
+pub(crate) mod recode;
 pub(crate) mod startup;
 
 use std::ffi::CStr;

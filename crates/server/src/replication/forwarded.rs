@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use colibri_runtime::timeout;
 use colibri_sql::cluster::Cluster;
+use colibri_sql::encoding::Encoding;
 use colibri_sql::{DefaultBy, Error, Session};
 
 use super::Replication;
@@ -70,7 +71,7 @@ pub(crate) async fn serve(shared: &Arc<Shared>, mut link: Link, request: &Reques
                 Refusal::NotLeading => link.out.push(b'N'),
                 Refusal::Told(error) => {
                     link.out.push(b'O');
-                    backend::error(&mut link.out, "FATAL", error);
+                    backend::error(&mut link.out, "FATAL", error, Encoding::UTF8);
                 }
                 Refusal::Peer(_) => {}
             }

@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
 use colibri_replica::{Node, NodeId};
 use colibri_runtime::net::TcpStream;
 use colibri_runtime::{Pool, sleep, spawn, spawn_blocking, timeout};
+use colibri_sql::encoding::Encoding;
 use colibri_sql::{Carried, Error, Session, SqlState};
 use serde::{Deserialize, Serialize};
 
@@ -451,7 +452,7 @@ impl Away {
             };
             if let Some(error) = error {
                 self.shared.log.warn("session_ended", &[("pid", &self.membership.member.pid), ("error", &error)]);
-                backend::error(&mut self.link.out, "FATAL", &error);
+                backend::error(&mut self.link.out, "FATAL", &error, Encoding::UTF8);
             }
             _ = timeout(GOODBYE_MAX, self.link.close()).await;
             self.shared.counts.traffic(self.link.bytes_in, self.link.bytes_out);

@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use colibri_sql::encoding;
 use colibri_sql::wire::{self, Format};
 use colibri_sql::{
     CompactString, Datum, Error, Prepared, Rows, Running, Session, SqlState, TransactionState, Type, with_count,
@@ -417,7 +418,12 @@ impl Client {
                 None => Datum::Null,
                 Some(bytes) => {
                     param_bytes += bytes.len();
-                    wire::read(ty, param_formats.of(index), bytes, session.env())?
+                    let (format, env) = (param_formats.of(index), session.env());
+                    let decoded = match env.client_encoding {
+                        same if same.is_as_here() => None,
+                        other => encoding::decode_value(other, ty, format, bytes)?,
+                    };
+                    wire::read(ty, format, decoded.as_deref().unwrap_or(bytes), env)?
                 }
             });
         }
@@ -474,7 +480,8 @@ impl Client {
         statement.check_described(session)?;
         match &statement {
             Statement::Sql(prepared) if prepared.columns().is_some() => {
-                backend::row_description(out, prepared.columns().unwrap_or_default(), formats);
+                let encoding = session.env().client_encoding;
+                backend::row_description(out, prepared.columns().unwrap_or_default(), formats, encoding);
             }
             _ => backend::no_data(out),
         }
@@ -806,7 +813,12 @@ impl Client {
                 if given == rows_max {
                     return Ok((false, given));
                 }
-                self.send_row(work.rows.row(work.next), &columns, formats);
+                if let Err(error) = self.send_row(work.rows.row(work.next), &columns, formats) {
+                    if let Some(running) = &mut work.running {
+                        self.session().fail(running);
+                    }
+                    return Err(error.into());
+                }
                 work.next += 1;
                 given += 1;
                 if self.link.out.len() >= OUT_BYTES {

@@ -46,13 +46,14 @@ use std::time::{Duration, Instant};
 
 use colibri_runtime::{Pool, Sleep, budget, sleep};
 use colibri_sql::cluster::{SessionState, Waits};
+use colibri_sql::encoding::Encoding;
 use colibri_sql::{Arrived, Error, Session, Severity, SqlState, TransactionState};
 use colibri_txn::CommitTicket;
 
 use crate::cluster::Lease;
 use crate::link::Link;
 use crate::protocol::frontend::{self, HEADER_BYTES, Header, Message};
-use crate::protocol::{backend, violation};
+use crate::protocol::{backend, recode, violation};
 use crate::registry::{Member, Membership, Query, Stop, Why};
 use crate::shared::Shared;
 use drive::Limits;
@@ -240,6 +241,11 @@ impl Client {
         }
     }
 
+    /// The client's, if the session is at hand.
+    fn encoding(&self) -> Encoding {
+        self.session.as_ref().map_or(Encoding::UTF8, |session| session.env().client_encoding)
+    }
+
     fn member(&self) -> &Member {
         &self.membership.member
     }
@@ -269,7 +275,8 @@ impl Client {
         }
         if let End::Fatal(error) = &end {
             // Pending answers to earlier statements are sent first.
-            backend::error(&mut self.link.out, "FATAL", error);
+            let encoding = self.encoding();
+            backend::error(&mut self.link.out, "FATAL", error, encoding);
             self.shared.log.warn("session_ended", &[("pid", &self.member().pid), ("error", error)]);
         }
         // The transaction is rolled back before waiting for a client that may not read.
@@ -374,8 +381,11 @@ impl Client {
         // The message lies in the buffer, to which nothing is added until it is parsed.
         let mut inbox = std::mem::take(&mut self.link.inbox);
         let body = &inbox.unread()[HEADER_BYTES..HEADER_BYTES + body_bytes];
-        let message = frontend::parse(kind, body).map_err(Failure::from);
-        let next = message.and_then(|message| self.understand(message));
+        let decoded = recode::decode(self.encoding(), kind, body).map_err(Failure::from);
+        let next = decoded.and_then(|decoded| {
+            let message = frontend::parse(kind, decoded.as_deref().unwrap_or(body))?;
+            self.understand(message)
+        });
         inbox.take(HEADER_BYTES + body_bytes);
         self.link.inbox = inbox;
         match next {
@@ -444,7 +454,8 @@ impl Client {
 
     fn tell(&mut self, error: &Error) {
         self.tell_notices();
-        backend::error(&mut self.link.out, "ERROR", error);
+        let encoding = self.encoding();
+        backend::error(&mut self.link.out, "ERROR", error, encoding);
         if error.state() == SqlState::DATA_CORRUPTED
             && let Some(keeper) = self.lease.keeper()
         {
@@ -456,9 +467,10 @@ impl Client {
 
     fn tell_notices(&mut self) {
         let (from, is_silent) = (self.reported.notices_from, self.reported.is_silent);
+        let encoding = self.encoding();
         for notice in self.session().take_notices() {
             if !is_silent && from.is_none_or(|from| notice.severity >= from) {
-                backend::notice(&mut self.link.out, &notice);
+                backend::notice(&mut self.link.out, &notice, encoding);
                 self.is_flush_due = true;
             }
         }
@@ -474,8 +486,9 @@ impl Client {
         if !notifications.is_empty() {
             self.owe(ticket);
         }
+        let encoding = self.encoding();
         for notification in notifications {
-            backend::notification(&mut self.link.out, &notification);
+            backend::notification(&mut self.link.out, &notification, encoding);
             self.is_flush_due = true;
         }
         Ok(())
@@ -653,7 +666,8 @@ impl Client {
         if limit.is_some() {
             timer = sleeping.as_mut().as_pin_mut();
         }
-        self.times = Times::default();
+        // A statement that waits for the next message has begun all the same.
+        self.times = Times { began_us: self.times.began_us, ..Times::default() };
         let inbox = self.session().inbox().cloned().filter(|_| may_leave && self.is_between);
         let (link, member) = (&mut self.link, &self.membership.member);
         poll_fn(|cx| {

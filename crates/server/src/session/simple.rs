@@ -167,7 +167,8 @@ impl Client {
             && prepared.check_constants().is_ok()
             && let Some(columns) = columns.take()
         {
-            backend::row_description(&mut self.link.out, columns, &formats);
+            let encoding = self.encoding();
+            backend::row_description(&mut self.link.out, columns, &formats, encoding);
         }
         let mut turn = self.turn(began);
         let mut rows = self.session().spare_rows();
@@ -175,9 +176,15 @@ impl Client {
             let tag = self.advance(&mut running, &mut rows, &mut turn).await?;
             if let Some(columns) = columns.take() {
                 self.tell_notices();
-                backend::row_description(&mut self.link.out, columns, &formats);
+                let encoding = self.encoding();
+                backend::row_description(&mut self.link.out, columns, &formats, encoding);
             }
-            self.send_rows(&rows, prepared, &formats).await?;
+            if let Err(failure) = self.send_rows(&rows, prepared, &formats).await {
+                if let Some(running) = &mut running {
+                    self.session().fail(running);
+                }
+                return Err(failure);
+            }
             rows.clear();
             if let Some(tag) = tag {
                 self.session().keep_rows(rows);
@@ -186,12 +193,17 @@ impl Client {
         }
     }
 
-    pub(super) async fn send_rows(&mut self, rows: &Rows, prepared: &Prepared, formats: &Formats) -> Result<(), End> {
+    pub(super) async fn send_rows(
+        &mut self,
+        rows: &Rows,
+        prepared: &Prepared,
+        formats: &Formats,
+    ) -> Result<(), Failure> {
         // Notices that came while the rows were made are sent before them.
         self.tell_notices();
         let columns = self.session().columns_now(prepared).unwrap_or_default();
         for row in rows.iter() {
-            self.send_row(row, &columns, formats);
+            self.send_row(row, &columns, formats)?;
             if self.link.out.len() >= OUT_BYTES {
                 self.flush().await?;
             }
@@ -199,10 +211,15 @@ impl Client {
         Ok(())
     }
 
-    pub(super) fn send_row(&mut self, row: &[Datum], columns: &[ResultColumn], formats: &Formats) {
+    pub(super) fn send_row(
+        &mut self,
+        row: &[Datum],
+        columns: &[ResultColumn],
+        formats: &Formats,
+    ) -> Result<(), Error> {
         let Self { link, session, scratch, .. } = self;
         let session = session.as_ref().expect("it is away only while its task waits for it");
-        backend::data_row(&mut link.out, row, columns, formats, session.env(), scratch);
+        backend::data_row(&mut link.out, row, columns, formats, session.env(), scratch)
     }
 
     /// Sends CommandComplete. For the last statement of a text it is sent when the text's implicit

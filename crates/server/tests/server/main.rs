@@ -14,6 +14,7 @@
 //! | `settings` | settings stored for roles and databases, reports of settings to clients |
 //! | `databases` | several databases, start and end of the server |
 //! | `branches` | databases after the model of others; those that go with their last connection |
+//! | `encodings` | clients whose texts are not UTF-8 |
 //! | `disturbance` | long statements beside other clients, on one CPU |
 //! | `hostile` | bytes that are no protocol, clients that vanish |
 //! | `crash` | kill -9 under load |
@@ -32,6 +33,7 @@ mod copy_files;
 mod crash;
 mod databases;
 mod disturbance;
+mod encodings;
 mod hostile;
 mod limits;
 mod login;

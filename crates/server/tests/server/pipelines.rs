@@ -403,3 +403,20 @@ fn advisory_locks_keep_a_counter_right_without_a_conflict() {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     assert_eq!(wire.value("SELECT n FROM t"), "100");
 }
+
+/// Bug: a statement whose next message came later than itself had no time of its own. Consequence:
+/// in pipelines, `now()` was 2000-01-01, and was stored. Fix: waiting for the next message leaves the
+/// time at which a statement began.
+#[test]
+fn a_statement_that_waits_for_the_next_message_has_the_time_at_which_it_began() {
+    let (_dir, server) = server();
+    let mut wire = server.connect();
+    let times = "SELECT now() > '2020-01-01', statement_timestamp() > '2020-01-01', now() <= clock_timestamp()";
+    wire.parse("", times).bind("", "", &[]).execute("", 0).flush();
+    // The server has taken these, and waits for what follows.
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    wire.parse("", times).bind("", "", &[]).execute("", 0).sync().flush();
+    let rows = wire.answer().unwrap().rows;
+    let all_true = vec![Some("t".to_owned()); 3];
+    assert_eq!(rows, [all_true.clone(), all_true]);
+}

@@ -2,6 +2,7 @@
 
 use colibri_catalog::cluster::{DatabaseInfo, DatabaseLocale, Template, storage_time};
 use colibri_syntax::tree::{AsOf, DatabaseOption, RoleName};
+use colibri_types::encoding::Encoding;
 use colibri_types::{CompactString, Env, Error, Result, SqlState, collation};
 
 /// What options say together.
@@ -181,7 +182,7 @@ fn expect_option(option: &str, value: &str) -> Result<()> {
         return Ok(());
     }
     Err(match option {
-        "ENCODING" if !is_encoding(value) => {
+        "ENCODING" if Encoding::named(value).is_none() => {
             Error::new(SqlState::NO_SUCH_OBJECT, format!("{value} is not a valid encoding name"))
         }
         "ENCODING" => Error::unsupported(format_args!("the encoding {value}")),
@@ -198,17 +199,4 @@ fn expect_option(option: &str, value: &str) -> Result<()> {
         "TABLESPACE" => Error::new(SqlState::NO_SUCH_OBJECT, format!("tablespace \"{value}\" does not exist")),
         _ => Error::unsupported(format_args!("{option} {value} of a database")),
     })
-}
-
-/// Whether PostgreSQL knows an encoding by a name.
-fn is_encoding(name: &str) -> bool {
-    const NAMES: &str = "sqlascii eucjp euccn euckr euctw eucjis2004 muleinternal latin1 latin2 latin3 latin4 latin5 \
-        latin6 latin7 latin8 latin9 latin10 iso88595 iso88596 iso88597 iso88598 win1250 win1251 win1252 win1253 \
-        win1254 win1255 win1256 win1257 win1258 win866 win874 koi8r koi8u koi8 windows1250 windows1251 windows1252 \
-        windows1253 windows1254 windows1255 windows1256 windows1257 windows1258 windows866 windows874 iso88591 \
-        iso88592 iso88593 iso88594 iso88599 iso885910 iso885913 iso885914 iso885915 iso885916 win abc alt tcvn \
-        tcvn5712 vscii utf8 unicode";
-    let bare: String =
-        name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect();
-    NAMES.split_ascii_whitespace().any(|known| known == bare)
 }

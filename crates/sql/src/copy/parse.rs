@@ -1,11 +1,14 @@
 //! Rows as COPY FROM reads them, from bytes that come in pieces.
 //!
-//! Invariants: what is in `buffer` was not parsed yet; its first `scanned` bytes hold no end of a
-//! line. After an error the parser is of no more use.
+//! A text in another encoding than UTF-8 is converted before it is looked at: some have bytes of
+//! ASCII within their characters.
+//!
+//! Invariants: what is in `buffer` was not parsed yet, and is UTF-8 if the file is text that was
+//! converted; its first `scanned` bytes hold no end of a line. After an error the parser is of no more use.
 
 use colibri_types::{
-    Datum, Env, Error, Modifier, Result, SqlState, binary_io, cast, cast::CastContext, pieces, pieces::Pace, pulse,
-    text_io,
+    Datum, Env, Error, Modifier, Result, SqlState, Type, binary_io, cast, cast::CastContext, encoding, encoding::Decoder,
+    pieces, pieces::Pace, pulse, text_io, wire::Format,
 };
 
 use super::write::BINARY_SIGNATURE;
@@ -23,6 +26,8 @@ pub(crate) struct CopyParser {
     table: String,
     columns: Vec<CopyColumn>,
     buffer: Vec<u8>,
+    /// Of text in another encoding, once its first bytes have come.
+    decoder: Option<Decoder>,
     scanned: usize,
     /// CSV: `scanned` ends inside quotes, or behind an escape there.
     in_quotes: bool,
@@ -49,6 +54,7 @@ impl CopyParser {
             table,
             columns,
             buffer: Vec::new(),
+            decoder: None,
             scanned: 0,
             in_quotes: false,
             escaped: false,
@@ -65,7 +71,16 @@ impl CopyParser {
         if self.is_over {
             return Ok(());
         }
-        self.buffer.extend_from_slice(bytes);
+        if self.options.format == CopyFormat::Binary || self.options.encoding.is_as_here() {
+            self.buffer.extend_from_slice(bytes);
+        } else {
+            let decoder = match &mut self.decoder {
+                Some(decoder) => decoder,
+                none => none.insert(Decoder::new(self.options.encoding)?),
+            };
+            let decoded = decoder.push(bytes, &mut self.buffer);
+            decoded.map_err(|error| self.in_next_line(error))?;
+        }
         let buffer = std::mem::take(&mut self.buffer);
         let mut start = 0;
         if self.options.format == CopyFormat::Binary {
@@ -93,6 +108,10 @@ impl CopyParser {
 
     /// The file has ended: what is left is the last row.
     pub(crate) fn finish(&mut self, env: &Env, rows: &mut ParsedRows) -> Result<()> {
+        if let Some(decoder) = self.decoder.as_mut().filter(|_| !self.is_over) {
+            let finished = decoder.finish(&mut self.buffer);
+            finished.map_err(|error| self.in_next_line(error))?;
+        }
         let rest = std::mem::take(&mut self.buffer);
         if self.is_over {
             return Ok(());
@@ -355,7 +374,7 @@ impl CopyParser {
                 continue;
             };
             let (ty, modifier) = (column.ty.ty, column.ty.modifier);
-            let value = binary_io::parse_binary(ty, &after[..length]).and_then(|value| match modifier {
+            let value = self.parse_binary(ty, &after[..length]).and_then(|value| match modifier {
                 Modifier::NONE => Ok(value),
                 _ => cast::cast(&value, ty, ty, modifier, CastContext::Assignment, env),
             });
@@ -365,6 +384,15 @@ impl CopyParser {
         }
         rows.lines.push(self.line);
         Ok(Some(bytes.len() - rest.len()))
+    }
+
+    fn parse_binary(&self, ty: Type, bytes: &[u8]) -> Result<Datum> {
+        let encoding = self.options.encoding;
+        let decoded = match encoding.is_as_here() {
+            true => None,
+            false => encoding::decode_value(encoding, ty, Format::Binary, bytes)?,
+        };
+        binary_io::parse_binary(ty, decoded.as_deref().unwrap_or(bytes))
     }
 
     fn take_binary_header(&mut self, bytes: &[u8]) -> Result<Option<usize>> {
@@ -387,6 +415,13 @@ impl CopyParser {
         }
         self.header_is_due = false;
         Ok(Some(bytes.len() - rest.len() + length))
+    }
+
+    /// With the number of the first line that was not read yet as context.
+    #[cold]
+    fn in_next_line(&self, error: Error) -> Error {
+        let ends = self.buffer.iter().filter(|&&byte| byte == b'\n').count() as u64;
+        error.context(format!("COPY {}, line {}", self.table, self.line + ends + 1))
     }
 
     /// With the line as context.
@@ -546,8 +581,8 @@ mod tests {
                 options.check().unwrap();
                 let mut out = CopyOut::new(options.clone(), columns());
                 let mut file = Vec::new();
-                out.start(&mut file);
-                rows.iter().for_each(|row| out.write_row(row, &Env::default(), &mut file));
+                out.start(&mut file).unwrap();
+                rows.iter().for_each(|row| out.write_row(row, &Env::default(), &mut file).unwrap());
                 out.finish(&mut file);
                 for piece in [1, 5, 1000] {
                     assert_eq!(read(&options, &file, piece).unwrap(), rows, "{format:?}");

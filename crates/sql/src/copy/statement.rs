@@ -1,27 +1,10 @@
 //! What the options of a COPY mean together, once its columns are known.
 
 use colibri_syntax::tree::{self, CopyColumns};
+use colibri_types::encoding::Encoding;
 use colibri_types::{Error, Result, SqlState};
 
 use super::{CopyFormat, CopyOptions, Header};
-
-/// Encodings that PostgreSQL knows and Colibri does not, those in use.
-const ENCODINGS: [&str; 14] = [
-    "latin1",
-    "latin9",
-    "iso88591",
-    "iso-8859-1",
-    "iso885915",
-    "win1250",
-    "win1251",
-    "win1252",
-    "koi8r",
-    "sql_ascii",
-    "sjis",
-    "euc_jp",
-    "gbk",
-    "big5",
-];
 
 #[cold]
 fn syntax(message: impl Into<String>) -> Error {
@@ -40,24 +23,23 @@ fn bad(message: impl Into<String>) -> Error {
 
 impl CopyOptions {
     /// The options, all together. `columns` says how many are copied; `place` which of them has a
-    /// name, or that there is none.
+    /// name, or that there is none. `usual` is the encoding of the file unless another is said.
     pub(crate) fn of(
         wanted: &tree::CopyOptions,
         is_to: bool,
+        usual: Encoding,
         columns: usize,
         place: &dyn Fn(&str) -> Result<Option<usize>>,
     ) -> Result<Self> {
         let format = wanted.format.unwrap_or(CopyFormat::Text);
         let (is_csv, is_binary) = (format == CopyFormat::Csv, format == CopyFormat::Binary);
         let mut options = CopyOptions::new(format);
-        if let Some(name) = &wanted.encoding
-            && !["utf8", "utf-8", "unicode"].contains(&name.to_ascii_lowercase().as_str())
-        {
-            return Err(match ENCODINGS.iter().any(|known| known.eq_ignore_ascii_case(name)) {
-                true => Error::unsupported(format_args!("COPY in the encoding {name}")),
-                false => bad("argument to option \"encoding\" must be a valid encoding name"),
-            });
-        }
+        options.encoding = match &wanted.encoding {
+            Some(name) => Encoding::named(name)
+                .ok_or_else(|| bad("argument to option \"encoding\" must be a valid encoding name"))?,
+            None => usual,
+        };
+        options.encoding.expect_converted()?;
         for (given, what) in [(wanted.delimiter.is_some(), "DELIMITER"), (wanted.null.is_some(), "NULL")] {
             if given && is_binary {
                 return Err(syntax(format!("cannot specify {what} in BINARY mode")));

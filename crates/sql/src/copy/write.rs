@@ -1,6 +1,6 @@
 //! Rows as COPY TO writes them.
 
-use colibri_types::{Datum, Env, Type, binary_io, cast, pulse, text_io};
+use colibri_types::{Datum, Env, Result, Type, binary_io, cast, encoding, pulse, text_io, wire::Format};
 
 use super::{CopyColumn, CopyFormat, CopyOptions, Header};
 
@@ -28,7 +28,11 @@ impl CopyOut {
     }
 
     /// Writes the header.
-    pub(crate) fn start(&self, out: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// A name has a character that the file's encoding lacks.
+    pub(crate) fn start(&self, out: &mut Vec<u8>) -> Result<()> {
+        let from = out.len();
         match self.options.format {
             CopyFormat::Binary => {
                 out.extend_from_slice(BINARY_SIGNATURE);
@@ -46,15 +50,21 @@ impl CopyOut {
                     }
                 }
                 out.push(b'\n');
+                self.encode(from, out)?;
             }
         }
+        Ok(())
     }
 
     /// A row. Ends early if the statement was cancelled: see [`pulse::note`].
-    pub(crate) fn write_row(&mut self, row: &[Datum], env: &Env, out: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// A text has a character that the file's encoding lacks.
+    pub(crate) fn write_row(&mut self, row: &[Datum], env: &Env, out: &mut Vec<u8>) -> Result<()> {
         if self.options.format == CopyFormat::Binary {
             return self.write_binary(row, out);
         }
+        let from = out.len();
         let mut text = std::mem::take(&mut self.text);
         for (at, (column, value)) in self.columns.iter().zip(row).enumerate() {
             if at > 0 {
@@ -81,6 +91,20 @@ impl CopyOut {
         }
         out.push(b'\n');
         self.text = text;
+        self.encode(from, out)
+    }
+
+    /// Puts the text from a place on into the file's encoding.
+    fn encode(&self, from: usize, out: &mut Vec<u8>) -> Result<()> {
+        if self.options.encoding.is_as_here() || out[from..].is_ascii() {
+            return Ok(());
+        }
+        // Where a cancelled statement has ended early, what there is may be no text.
+        let text = String::from_utf8_lossy(&out[from..]);
+        let encoded = self.options.encoding.encode(&text)?.into_owned();
+        out.truncate(from);
+        out.extend_from_slice(&encoded);
+        Ok(())
     }
 
     /// Writes the trailer.
@@ -135,16 +159,25 @@ impl CopyOut {
         out.push(*quote);
     }
 
-    fn write_binary(&self, row: &[Datum], out: &mut Vec<u8>) {
+    fn write_binary(&self, row: &[Datum], out: &mut Vec<u8>) -> Result<()> {
         out.extend_from_slice(&(self.columns.len() as i16).to_be_bytes());
         for (column, value) in self.columns.iter().zip(row) {
             let start = out.len();
             out.extend_from_slice(&(-1i32).to_be_bytes());
             if !value.is_null() {
                 binary_io::write_binary(column.ty.ty, column.ty.modifier, value, out);
+                let encoding = self.options.encoding;
+                if !encoding.is_as_here()
+                    && let Some(encoded) =
+                        encoding::encode_value(encoding, column.ty.ty, Format::Binary, &out[start + 4..])?
+                {
+                    out.truncate(start + 4);
+                    out.extend_from_slice(&encoded);
+                }
                 let length = (out.len() - start - 4) as i32;
                 out[start..start + 4].copy_from_slice(&length.to_be_bytes());
             }
         }
+        Ok(())
     }
 }

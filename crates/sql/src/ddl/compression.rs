@@ -32,10 +32,13 @@ impl Session {
 
     /// ALTER TABLE … RESET of storage parameters.
     pub(super) fn reset_table_options(&mut self, draft: Draft, options: &[SqlOption]) -> Result<()> {
-        if !storage::resets_compression(options)? || draft.table.compression.is_none() {
+        let mut table = draft.table;
+        let (compression, topic) = storage::reset(options, table.compression, table.topic)?;
+        if topic == table.topic && compression == table.compression {
             return Ok(());
         }
-        self.put_compressed(draft.table, None)
+        table.topic = topic;
+        self.put_compressed(table, compression)
     }
 
     fn put_compressed(&mut self, mut table: Table, compression: Option<Compression>) -> Result<()> {

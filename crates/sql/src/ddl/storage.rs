@@ -165,9 +165,26 @@ pub(super) fn compression_of(options: &[ast::SqlOption]) -> Result<Option<Compre
     Ok(found.and_then(|(_, value)| Compression::named(&value?.to_ascii_lowercase())))
 }
 
-/// Whether RESET of these storage parameters is one of compression.
-pub(super) fn resets_compression(options: &[ast::SqlOption]) -> Result<bool> {
-    Ok(named(options)?.iter().any(|(name, _)| name == COMPRESSION))
+/// What RESET of storage parameters makes of how a table is compressed, and of a topic.
+pub(super) fn reset(
+    options: &[ast::SqlOption],
+    mut compression: Option<Compression>,
+    mut topic: Option<Topic>,
+) -> Result<(Option<Compression>, Option<Topic>)> {
+    for (name, _) in named(options)? {
+        match (name.as_str(), &mut topic) {
+            (COMPRESSION, _) => compression = None,
+            ("topic_partitions", Some(_)) => {
+                return Err(
+                    bad("a topic cannot become a table again: \"topic_partitions\" cannot be reset".to_owned()),
+                );
+            }
+            ("topic_retention", Some(topic)) => topic.retention_us = None,
+            ("topic_retention_bytes", Some(topic)) => topic.retention_bytes = None,
+            _ => {}
+        }
+    }
+    Ok((compression, topic))
 }
 
 /// The method of COMPRESSION for a column of a type; `None` for the usual one.

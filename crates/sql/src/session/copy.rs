@@ -240,7 +240,7 @@ impl Session {
             self.own.expect_room()?;
         }
         let count = places.len();
-        let options = CopyOptions::of(&request.options, false, count, &|name| {
+        let options = CopyOptions::of(&request.options, false, self.env.client_encoding, count, &|name| {
             let place = table.column(name).ok_or_else(|| no_such_column(name, &table.name))?;
             Ok(places.iter().position(|&copied| copied == place))
         })?;
@@ -465,7 +465,7 @@ impl Session {
         let Some(columns) = prepared.columns() else {
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "COPY query must have a RETURNING clause"));
         };
-        let options = CopyOptions::of(&request.options, true, columns.len(), &|name| {
+        let options = CopyOptions::of(&request.options, true, self.env.client_encoding, columns.len(), &|name| {
             let place = columns.iter().position(|column| column.name == name);
             let is_known = match table {
                 Some((table, _)) => self.relation_named(table)?.is_some_and(|found| match found {
@@ -576,7 +576,10 @@ impl Session {
         if !copy.started && !matches!(progress, Progress::Wait(_) | Progress::Fetch(_)) {
             copy.started = true;
             let before = out.len();
-            copy.out.start(out);
+            if let Err(error) = copy.out.start(out) {
+                self.fail(&mut copy.running);
+                return Err(error);
+            }
             if !copy.binary && out.len() > before {
                 ends.push(out.len());
             }
@@ -586,10 +589,11 @@ impl Session {
             copy.out.for_each_type(|ty| *ty = self.current_type(*ty));
         }
         for row in copy.rows.iter() {
-            copy.out.write_row(row, &self.env, out);
-            if row.iter().any(text_io::is_long)
-                && let Err(error) = pulse::check()
-            {
+            let mut written = copy.out.write_row(row, &self.env, out);
+            if row.iter().any(text_io::is_long) {
+                written = written.and_then(|()| pulse::check());
+            }
+            if let Err(error) = written {
                 self.fail(&mut copy.running);
                 return Err(error);
             }

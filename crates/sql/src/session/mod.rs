@@ -78,6 +78,7 @@ use std::time::Instant;
 use colibri_catalog::{self, Catalog, cluster, cluster::Authority};
 use colibri_storage::TxnId;
 use colibri_txn::{QueuedCommit, Remains, Transaction};
+use colibri_types::encoding::Encoding;
 use colibri_types::env::Thresholds;
 use colibri_types::{Env, Error, Result, pulse, pulse::Pulse};
 use compact_str::CompactString;
@@ -357,6 +358,7 @@ impl Session {
         self.env.intervals = colibri_types::datetime::IntervalStyle::named(settings.text("intervalstyle"));
         self.env.extra_float_digits = settings.text("extra_float_digits").parse().unwrap_or(1);
         self.env.escapes_bytes = settings.text("bytea_output") == "escape";
+        self.env.client_encoding = Encoding::named(settings.text("client_encoding")).unwrap_or_default();
         let threshold = |name: &str, usual: f64| settings.text(name).parse().unwrap_or(usual);
         let usual = Thresholds::default();
         self.env.trigram_thresholds = Thresholds {

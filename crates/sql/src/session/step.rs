@@ -26,7 +26,8 @@ use colibri_catalog::{
 use colibri_txn::{
     Begin, ColumnSet, CommitTicket, CommitTurn, IfLocked, Isolation, LockMode, LockWait, Savepoint, StoreWait,
 };
-use colibri_types::{Datum, Error, Result, SqlState, Type, env, pulse};
+use colibri_types::wire::{self, Format};
+use colibri_types::{Datum, Error, Result, SqlState, Type, encoding, env, pulse};
 use compact_str::CompactString;
 
 use super::block::{Block, CommitStep, in_failed_block};
@@ -967,6 +968,10 @@ impl Session {
             // The statement has to be taken back.
             Outcome::Interrupted(pause) => Err(Error::interruption(pause)),
             Outcome::Rows => {
+                // Once it has committed, it cannot fail because the client cannot be told.
+                if running.keeps && !self.env.client_encoding.is_as_here() {
+                    self.expect_told(running)?;
+                }
                 let width = match &running.prepared.cursor_rows {
                     // The keys as well.
                     Some(_) => usize::MAX,
@@ -1009,6 +1014,21 @@ impl Session {
                 Ok(None)
             }
         }
+    }
+
+    /// Fails if the client's encoding lacks a character of the rows at hand.
+    fn expect_told(&self, running: &Running) -> Result<()> {
+        let (mut scratch, mut text) = (String::new(), Vec::new());
+        for index in 0..running.batch.rows() {
+            for (value, column) in running.batch.row(index).iter().zip(&running.prepared.columns) {
+                text.clear();
+                if !value.is_null() {
+                    wire::write(column.ty, Format::Text, value, &self.env, &mut scratch, &mut text);
+                }
+                encoding::encode_value(self.env.client_encoding, column.ty.ty, Format::Text, &text)?;
+            }
+        }
+        Ok(())
     }
 
     /// Commits what was begun for one statement.

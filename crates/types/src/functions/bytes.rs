@@ -5,6 +5,7 @@
 use md5::{Digest, Md5};
 
 use super::{Function, bytes, check_length, f, int, text};
+use crate::encoding::Encoding;
 use crate::error::{Error, Result, SqlState};
 use crate::pieces::{self, Pace};
 use crate::text_io::{check_text, parse_bytea, parse_hex, write_hex};
@@ -157,22 +158,27 @@ fn decode(text: &str, form: &str) -> Result<Datum> {
     }
 }
 
-fn check_utf8(name: &str) -> Result<()> {
-    if ["utf8", "utf-8", "unicode"].iter().any(|known| name.eq_ignore_ascii_case(known)) {
-        return Ok(());
-    }
-    Err(Error::unsupported(format!("the encoding \"{name}\"")))
+/// The encoding of a name that a function was given for its source or destination.
+fn encoding_named(name: &str, role: &str) -> Result<Encoding> {
+    let unknown = || Error::new(SqlState::BAD_PARAMETER, format!("invalid {role} encoding name \"{name}\""));
+    let encoding = Encoding::named(name).ok_or_else(unknown)?;
+    encoding.expect_converted()?;
+    Ok(encoding)
 }
 
-fn from_utf8(bytes: &[u8]) -> Result<Datum> {
-    pieces::pass(bytes.len(), Pace::Read)?;
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        let at = &bytes[error.valid_up_to()..];
-        let shown: Vec<String> = at.iter().take(4.min(at.len())).map(|byte| format!("0x{byte:02x}")).collect();
-        Error::new(SqlState::BAD_CHARACTER, format!("invalid byte sequence for encoding \"UTF8\": {}", shown.join(" ")))
-    })?;
-    check_text(text)?;
-    pieces::copy(text)
+/// `convert_from`: the text that bytes are.
+fn convert_from(bytes: &[u8], encoding: Encoding) -> Result<Datum> {
+    let text = encoding.decode(bytes)?;
+    check_text(&text)?;
+    pieces::copy(&text)
+}
+
+/// `convert`: from one encoding to another.
+fn convert(bytes: &[u8], from: Encoding, to: Encoding) -> Result<Datum> {
+    if from == Encoding::SQL_ASCII || to == Encoding::SQL_ASCII {
+        return joined(&[bytes]);
+    }
+    joined(&[&*to.encode(&from.decode(bytes)?)?])
 }
 
 /// Bytes with a part replaced: `length` of them from the place `start`, counted from 1.
@@ -286,12 +292,14 @@ pub(super) const TABLE: &[Function] = &[
     f("encode", &[Bytea, Text], Text, |a, _| encode(bytes(a[0])?, text(a[1])?)),
     f("decode", &[Text, Text], Bytea, |a, _| decode(text(a[0])?, text(a[1])?)),
     f("convert_from", &[Bytea, Text], Text, |a, _| {
-        check_utf8(text(a[1])?)?;
-        from_utf8(bytes(a[0])?)
+        convert_from(bytes(a[0])?, encoding_named(text(a[1])?, "source")?)
     }),
     f("convert_to", &[Text, Text], Bytea, |a, _| {
-        check_utf8(text(a[1])?)?;
-        joined(&[text(a[0])?.as_bytes()])
+        joined(&[&*encoding_named(text(a[1])?, "destination")?.encode(text(a[0])?)?])
+    }),
+    f("convert", &[Bytea, Text, Text], Bytea, |a, _| {
+        let (from, to) = (encoding_named(text(a[1])?, "source")?, encoding_named(text(a[2])?, "destination")?);
+        convert(bytes(a[0])?, from, to)
     }),
     f("md5", &[Text], Text, |a, _| hex(hashed::<Md5>(text(a[0])?.as_bytes())?.as_slice())),
     f("md5", &[Bytea], Text, |a, _| hex(hashed::<Md5>(bytes(a[0])?)?.as_slice())),

@@ -7,6 +7,7 @@
 use colibri_types::{
     Error, Result, SqlState,
     datetime::{DateStyle, ZoneFault, zone_of_setting},
+    encoding::Encoding,
     pulse,
 };
 
@@ -345,99 +346,14 @@ pub(super) fn date_style(known: &Known, value: &str, old: &str) -> Result<String
     }
 }
 
-/// Encodings that PostgreSQL has besides those that clients can be served in, in letters and digits
-/// alone.
-const OTHER_ENCODINGS: &[&str] = &[
-    "abc",
-    "alt",
-    "big5",
-    "euccn",
-    "eucjis2004",
-    "eucjp",
-    "euckr",
-    "euctw",
-    "gb18030",
-    "gbk",
-    "iso88591",
-    "iso885910",
-    "iso885913",
-    "iso885914",
-    "iso885915",
-    "iso885916",
-    "iso88592",
-    "iso88593",
-    "iso88594",
-    "iso88595",
-    "iso88596",
-    "iso88597",
-    "iso88598",
-    "iso88599",
-    "johab",
-    "koi8",
-    "koi8r",
-    "koi8u",
-    "latin1",
-    "latin10",
-    "latin2",
-    "latin3",
-    "latin4",
-    "latin5",
-    "latin6",
-    "latin7",
-    "latin8",
-    "latin9",
-    "mskanji",
-    "muleinternal",
-    "shiftjis",
-    "shiftjis2004",
-    "sjis",
-    "tcvn",
-    "tcvn5712",
-    "uhc",
-    "vscii",
-    "win",
-    "win1250",
-    "win1251",
-    "win1252",
-    "win1253",
-    "win1254",
-    "win1255",
-    "win1256",
-    "win1257",
-    "win1258",
-    "win866",
-    "win874",
-    "win932",
-    "win936",
-    "win949",
-    "win950",
-    "windows1250",
-    "windows1251",
-    "windows1252",
-    "windows1253",
-    "windows1254",
-    "windows1255",
-    "windows1256",
-    "windows1257",
-    "windows1258",
-    "windows866",
-    "windows874",
-    "windows932",
-    "windows936",
-    "windows949",
-    "windows950",
-];
-
+/// The encoding of the client, by its name.
 fn encoding(known: &Known, value: &str) -> Result<String> {
-    let plain: String = value.chars().filter(char::is_ascii_alphanumeric).collect();
-    match plain.to_ascii_lowercase().as_str() {
-        // PostgreSQL shows this name as it was written.
-        "unicode" if value == "UNICODE" => Ok("UNICODE".to_owned()),
-        "utf8" | "unicode" => Ok("UTF8".to_owned()),
-        "sqlascii" => Ok("SQL_ASCII".to_owned()),
-        other if OTHER_ENCODINGS.contains(&other) => Err(unsupported(known, value)),
-        _ => Err(invalid(known, value)),
+    let encoding = Encoding::named(value).ok_or_else(|| invalid(known, value))?;
+    if let Err(error) = encoding.expect_converted() {
+        return Err(invalid(known, value).detail(error.report().message.clone()));
     }
+    // PostgreSQL shows this name as it was written.
+    Ok(if value == "UNICODE" { value } else { encoding.name() }.to_owned())
 }
 
 #[cfg(test)]

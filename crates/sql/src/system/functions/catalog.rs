@@ -13,6 +13,7 @@ use colibri_types::{
         Bool, Inet, Int2, Int4, Int8, Name, NodeTree, Oid, RegClass, RegNamespace, RegOper, RegOperator, RegProc,
         RegProcedure, RegRole, RegType, Text, TimestampTz,
     },
+    encoding::Encoding,
     functions::{Eval, Function, f, int, text},
 };
 
@@ -369,13 +370,15 @@ pub(super) const TABLE: &[Function] = &[
     f("obj_description", &[Oid, Name], Text, comment).stable(),
     f("col_description", &[Oid, Int4], Text, column_comment).stable(),
     f("shobj_description", &[Oid, Name], Text, shared_comment).stable(),
-    f("pg_encoding_to_char", &[Int4], Name, |a, _| Ok(Datum::text(if int(a[0])? == 6 { "UTF8" } else { "" }))).stable(),
-    f("pg_char_to_encoding", &[Name], Int4, |a, _| {
-        let known = matches!(text(a[0])?.to_ascii_lowercase().as_str(), "utf8" | "utf-8" | "unicode");
-        Ok(Datum::Int(if known { 6 } else { -1 }))
+    f("pg_encoding_to_char", &[Int4], Name, |a, _| {
+        Ok(Datum::text(Encoding::numbered(int(a[0])?).map_or("", Encoding::name)))
     })
     .stable(),
-    f("pg_client_encoding", &[], Name, |_, _| Ok(Datum::text("UTF8"))).stable(),
+    f("pg_char_to_encoding", &[Name], Int4, |a, _| {
+        Ok(Datum::Int(Encoding::named(text(a[0])?).map_or(-1, Encoding::number)))
+    })
+    .stable(),
+    f("pg_client_encoding", &[], Name, |_, env| Ok(Datum::text(env.client_encoding.name()))).stable(),
     f("getdatabaseencoding", &[], Name, |_, _| Ok(Datum::text("UTF8"))).stable(),
     f("current_schemas", &[Bool], Type::Name.array_of(), current_schemas).stable(),
     f("to_regclass", &[Text], RegClass, |a, env| find(RegClass, a, env)).stable(),
@@ -397,7 +400,9 @@ pub(super) const TABLE: &[Function] = &[
     })
     .stable(),
     f("pg_jit_available", &[], Bool, NO).volatile(),
-    f("pg_encoding_max_length", &[Int4], Int4, |a, _| Ok(if int(a[0])? == 6 { Datum::Int(4) } else { Datum::Null })),
+    f("pg_encoding_max_length", &[Int4], Int4, |a, _| {
+        Ok(Encoding::numbered(int(a[0])?).map_or(Datum::Null, |encoding| Datum::Int(encoding.bytes_max())))
+    }),
     f("oidvectortypes", &[Type::OidVector], Text, type_names).stable(),
     f("pg_relation_filenode", &[RegClass], Oid, |a, _| Ok(a[0].clone())).stable(),
     f("pg_relation_is_publishable", &[RegClass], Bool, is_user_table).stable(),
