@@ -361,7 +361,7 @@ impl Array {
         out.push('{');
         for index in 0..self.dimensions[level].length {
             if index > 0 {
-                out.push(',');
+                out.push(delimiter(self.element));
             }
             if level + 1 < self.dimensions.len() {
                 at = self.write_level(level + 1, at, env, out);
@@ -512,6 +512,11 @@ fn take_i32(bytes: &mut &[u8]) -> Result<i32> {
     Ok(i32::from_be_bytes(*first))
 }
 
+/// What stands between two elements of a type in an array's text. There are commas in a box.
+fn delimiter(element: Type) -> char {
+    if element == Type::Box { ';' } else { ',' }
+}
+
 fn write_element(ty: Type, value: &Datum, env: &Env, out: &mut String) {
     if value.is_null() {
         out.push_str("NULL");
@@ -520,7 +525,10 @@ fn write_element(ty: Type, value: &Datum, env: &Env, out: &mut String) {
     let start = out.len();
     text_io::write(ty, value, env, out);
     let text = &out[start..];
-    let special = |c: char| matches!(c, '{' | '}' | ',' | '"' | '\\') || c.is_ascii_whitespace() || c == '\x0b';
+    let delimiter = delimiter(ty);
+    let special = |c: char| {
+        c == delimiter || matches!(c, '{' | '}' | '"' | '\\' | '\x0b') || c.is_ascii_whitespace()
+    };
     if !text.is_empty() && !text.eq_ignore_ascii_case("null") && !text.contains(special) {
         return;
     }
@@ -564,7 +572,7 @@ enum Last {
 
 /// Whether the braces of a text nest too deep before anything else is wrong with them. Elements are
 /// counted level by level: arrays side by side that differ in length are wrong as well.
-fn is_too_deep(text: &str) -> bool {
+fn is_too_deep(text: &str, delimiter: char) -> bool {
     use Last::{Closed, CommaBehindLevel, CommaBehindValue, Nothing, Opened, Quote, Quoted, Value};
     let mut last = Nothing;
     let mut level = 0;
@@ -599,11 +607,12 @@ fn is_too_deep(text: &str) -> bool {
                 (before[level], counts[level]) = (counts[level], 1);
                 Closed
             }
-            ',' if is_behind_value => {
+            c if c == delimiter && is_behind_value => {
                 counts[level - 1] += 1;
                 if last == Closed { CommaBehindLevel } else { CommaBehindValue }
             }
-            '{' | '}' | ',' => return false,
+            '{' | '}' => return false,
+            c if c == delimiter => return false,
             c if is_blank_char(c) => last,
             _ if matches!(last, Opened | Value | CommaBehindValue) => Value,
             _ => return false,
@@ -629,9 +638,10 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
             text.split_ascii_whitespace().map(|part| text_io::parse(element, Modifier::NONE, part, env)).collect();
         return Ok(Datum::Array(Arc::new(Array::counted_from(element, values?, 0))));
     }
-    let mut reader = Reader { whole: text, rest: trim(text) };
+    let delimiter = delimiter(element);
+    let mut reader = Reader { whole: text, rest: trim(text), delimiter };
     let lowers = reader.bounds()?;
-    if is_too_deep(trim_start(reader.rest)) {
+    if is_too_deep(trim_start(reader.rest), delimiter) {
         return Err(too_many_dimensions());
     }
     // What is wrong with the braces is said before what is wrong with a value.
@@ -675,6 +685,8 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
 struct Reader<'t> {
     whole: &'t str,
     rest: &'t str,
+    /// What stands between two elements.
+    delimiter: char,
 }
 
 impl<'t> Reader<'t> {
@@ -771,7 +783,7 @@ impl<'t> Reader<'t> {
             count += 1;
             self.rest = trim_start(self.rest);
             match self.rest.chars().next() {
-                Some(',') => self.rest = trim_start(&self.rest[1..]),
+                Some(c) if c == self.delimiter => self.rest = trim_start(&self.rest[1..]),
                 Some('}') => {
                     self.rest = &self.rest[1..];
                     break;
@@ -813,7 +825,8 @@ impl<'t> Reader<'t> {
                 }
                 '"' if quoted => break at + 1,
                 '"' => return self.fail("Incorrectly quoted array element."),
-                ',' | '}' if !quoted => break at,
+                '}' if !quoted => break at,
+                c if c == self.delimiter && !quoted => break at,
                 '{' if !quoted => return self.fail("Unexpected \"{\" character."),
                 c => text.push(c),
             }
@@ -823,7 +836,8 @@ impl<'t> Reader<'t> {
             let length = trim_end(&text).len().max(keep);
             text.truncate(length);
             if text.is_empty() {
-                return self.fail("Unexpected \",\" or \"}\" character.");
+                let message = format!("Unexpected \"{}\" or \"}}\" character.", self.delimiter);
+                return self.fail(&message);
             }
             if keep == 0 && text.eq_ignore_ascii_case("null") {
                 return Ok(None);
