@@ -526,9 +526,7 @@ fn write_element(ty: Type, value: &Datum, env: &Env, out: &mut String) {
     text_io::write(ty, value, env, out);
     let text = &out[start..];
     let delimiter = delimiter(ty);
-    let special = |c: char| {
-        c == delimiter || matches!(c, '{' | '}' | '"' | '\\' | '\x0b') || c.is_ascii_whitespace()
-    };
+    let special = |c: char| c == delimiter || matches!(c, '{' | '}' | '"' | '\\' | '\x0b') || c.is_ascii_whitespace();
     if !text.is_empty() && !text.eq_ignore_ascii_case("null") && !text.contains(special) {
         return;
     }

@@ -47,7 +47,10 @@ mod tests {
     #[test]
     fn texts_are_converted_and_numbers_behind_them_are_not() {
         assert_eq!(decoded(b'Q', b"SELECT '\xe9'\0").unwrap(), "SELECT '\u{e9}'\0".as_bytes());
-        assert_eq!(decoded(b'P', b"\xe9\0\xe8\0\0\x01\0\0\xe9\xe9").unwrap(), b"\xc3\xa9\0\xc3\xa8\0\0\x01\0\0\xe9\xe9");
+        assert_eq!(
+            decoded(b'P', b"\xe9\0\xe8\0\0\x01\0\0\xe9\xe9").unwrap(),
+            b"\xc3\xa9\0\xc3\xa8\0\0\x01\0\0\xe9\xe9"
+        );
         assert_eq!(decoded(b'B', b"\0\0\0\0\0\x01\0\0\0\x01\xe9\0\0").unwrap(), b"\0\0\0\0\0\x01\0\0\0\x01\xe9\0\0");
         assert_eq!(decoded(b'D', b"S\xe9\0").unwrap(), b"S\xc3\xa9\0");
         for same in [&b"SELECT 1\0"[..], b"\xe9", b""] {

@@ -211,12 +211,7 @@ impl Client {
         Ok(())
     }
 
-    pub(super) fn send_row(
-        &mut self,
-        row: &[Datum],
-        columns: &[ResultColumn],
-        formats: &Formats,
-    ) -> Result<(), Error> {
+    pub(super) fn send_row(&mut self, row: &[Datum], columns: &[ResultColumn], formats: &Formats) -> Result<(), Error> {
         let Self { link, session, scratch, .. } = self;
         let session = session.as_ref().expect("it is away only while its task waits for it");
         backend::data_row(&mut link.out, row, columns, formats, session.env(), scratch)

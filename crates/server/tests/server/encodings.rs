@@ -102,7 +102,9 @@ fn what_cannot_be_told_or_understood_is_an_error_that_changes_nothing() {
     let (_dir, server) = start();
     let mut usual = server.connect();
     usual.run("CREATE TABLE t (a int PRIMARY KEY, b text)");
-    usual.run("INSERT INTO t SELECT g, CASE g WHEN 500 THEN '\u{20ac}' ELSE '\u{e9}' END FROM generate_series(1, 1000) g");
+    usual.run(
+        "INSERT INTO t SELECT g, CASE g WHEN 500 THEN '\u{20ac}' ELSE '\u{e9}' END FROM generate_series(1, 1000) g",
+    );
     let mut wire = client(&server, "LATIN1");
     let refused = wire.query("SELECT b FROM t ORDER BY a").unwrap_err();
     assert_eq!(refused.code(), "22P05");
@@ -120,7 +122,8 @@ fn what_cannot_be_told_or_understood_is_an_error_that_changes_nothing() {
     wire.run("ROLLBACK");
     assert_eq!(wire.value("SELECT count(b) FROM t"), "1000");
     // An error arrives all the same.
-    let lossy = told(&mut wire, b"DO $$ BEGIN RAISE EXCEPTION '%', (SELECT b FROM t WHERE a = 500) || chr(233); END $$");
+    let lossy =
+        told(&mut wire, b"DO $$ BEGIN RAISE EXCEPTION '%', (SELECT b FROM t WHERE a = 500) || chr(233); END $$");
     let error: &Message = lossy.iter().find(|message| message.kind == b'E').unwrap();
     assert!(holds(error, b"M?\xe9\0"), "{error:?}");
     // What is no text in the client's encoding.
@@ -150,9 +153,13 @@ fn copy_reads_and_writes_the_clients_encoding_or_another() {
     };
     put(&mut wire, "COPY t FROM STDIN", &[b"\xe9\t{\xfc}\n"]).unwrap();
     assert_eq!(got(&mut wire, "COPY t TO STDOUT"), b"\xe9\t{\xfc}\n");
-    assert_eq!(got(&mut wire, "COPY t TO STDOUT (FORMAT csv, HEADER, ENCODING 'utf-8')"), "b,c\n\u{e9},{\u{fc}}\n".as_bytes());
+    assert_eq!(
+        got(&mut wire, "COPY t TO STDOUT (FORMAT csv, HEADER, ENCODING 'utf-8')"),
+        "b,c\n\u{e9},{\u{fc}}\n".as_bytes()
+    );
     // A character spread over two messages, and one that ends with the delimiter.
-    put(&mut wire, "COPY t FROM STDIN (ENCODING 'sjis', DELIMITER '|')", &[b"\x95", b"\x5c\x83\x7c|{a}", b"\n"]).unwrap();
+    put(&mut wire, "COPY t FROM STDIN (ENCODING 'sjis', DELIMITER '|')", &[b"\x95", b"\x5c\x83\x7c|{a}", b"\n"])
+        .unwrap();
     let japanese = "SELECT octet_length(b) FROM t WHERE c = '{a}'";
     assert_eq!(wire.value(japanese), "6");
     // Binary, there and back.

@@ -7,8 +7,8 @@
 //! converted; its first `scanned` bytes hold no end of a line. After an error the parser is of no more use.
 
 use colibri_types::{
-    Datum, Env, Error, Modifier, Result, SqlState, Type, binary_io, cast, cast::CastContext, encoding, encoding::Decoder,
-    pieces, pieces::Pace, pulse, text_io, wire::Format,
+    Datum, Env, Error, Modifier, Result, SqlState, Type, binary_io, cast, cast::CastContext, encoding,
+    encoding::Decoder, pieces, pieces::Pace, pulse, text_io, wire::Format,
 };
 
 use super::write::BINARY_SIGNATURE;

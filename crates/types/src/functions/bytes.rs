@@ -291,9 +291,7 @@ pub(super) const TABLE: &[Function] = &[
     }),
     f("encode", &[Bytea, Text], Text, |a, _| encode(bytes(a[0])?, text(a[1])?)),
     f("decode", &[Text, Text], Bytea, |a, _| decode(text(a[0])?, text(a[1])?)),
-    f("convert_from", &[Bytea, Text], Text, |a, _| {
-        convert_from(bytes(a[0])?, encoding_named(text(a[1])?, "source")?)
-    }),
+    f("convert_from", &[Bytea, Text], Text, |a, _| convert_from(bytes(a[0])?, encoding_named(text(a[1])?, "source")?)),
     f("convert_to", &[Text, Text], Bytea, |a, _| {
         joined(&[&*encoding_named(text(a[1])?, "destination")?.encode(text(a[0])?)?])
     }),
