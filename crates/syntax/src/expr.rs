@@ -30,6 +30,7 @@ mod names;
 mod primary;
 mod special;
 mod window;
+mod xml;
 
 pub(crate) use primary::Parenthesized;
 
@@ -289,10 +290,7 @@ impl Parser<'_> {
             (Kind::Key(K::Unknown), false) => Expr::IsUnknown(left),
             (Kind::Key(K::Unknown), true) => Expr::IsNotUnknown(left),
             (Kind::Key(K::Normalized), _) => Expr::IsNormalized { expr: left, form: None, negated },
-            (Kind::Key(K::Document), _) => {
-                self.not_supported(token, "IS DOCUMENT");
-                *left
-            }
+            (Kind::Key(K::Document), _) => Self::is_document(*left, negated),
             _ => return Err(self.wrong()),
         };
         self.next();

@@ -97,7 +97,7 @@ pub enum State {
     BitOr(Option<i64>),
     /// `bit_xor`
     BitXor(Option<i64>),
-    /// `string_agg` of text.
+    /// `string_agg` of text, `xmlagg`
     Text(Option<String>),
     /// `string_agg` of bytea.
     Bytes(Option<Vec<u8>>),
@@ -701,6 +701,7 @@ pub const NAMES: &[&str] = &[
     "var_pop",
     "var_samp",
     "variance",
+    "xmlagg",
 ];
 
 /// All aggregates of a name, which is in lower case.
@@ -769,6 +770,7 @@ pub fn named(name: &str) -> &'static [Aggregate] {
                 ]
             }
         }
+        "xmlagg" => const { &[a("xmlagg", &[Type::Xml], Type::Xml, || State::Text(None))] },
         "array_agg" => const { &[a("array_agg", &[Type::Void], Type::AnyArray, || State::Array(None))] },
         "json_agg" => const { &[a("json_agg", &[Type::Void], Type::Json, || State::Json(JsonForm::Array, None))] },
         "jsonb_agg" => const { &[a("jsonb_agg", &[Type::Void], Type::Jsonb, || State::Jsonb(JsonForm::Array, None))] },

@@ -90,6 +90,7 @@ pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
                     Datum::text(text)
                 }
                 Type::JsonPath => Datum::Text(crate::jsonpath::canonical(text)?.into()),
+                Type::Xml => Datum::Text(crate::xml::parse(text, crate::xml::Kind::Content)?.into()),
                 Type::Ltree | Type::Lquery | Type::Ltxtquery => crate::ltree::read(ty, text)?,
                 Type::IntQuery => Datum::text(&crate::int_query::IntQuery::parse(text)?.shown()),
                 _ => Datum::text(text),

@@ -56,7 +56,10 @@ pub fn is_immutable(from: Type, to: Type) -> bool {
         (from, to) if is_text(to) => {
             is_exact(from)
                 || is_packed(from) && !from.is_geometric()
-                || matches!(from, Type::Bit | Type::VarBit | Type::Uuid | Type::Json | Type::Jsonb | Type::Citext)
+                || matches!(
+                    from,
+                    Type::Bit | Type::VarBit | Type::Uuid | Type::Json | Type::Jsonb | Type::Xml | Type::Citext
+                )
         }
         (Type::Hstore, Type::Json | Type::Jsonb) | (Type::Array(_), Type::Hstore) => true,
         (Type::Vector, Type::Array(_)) | (Type::Array(_), Type::Vector) => true,

@@ -62,6 +62,8 @@ pub struct Env {
     /// The setting `bytea_output` is `escape`: bytes that are printable ASCII are written as they
     /// are, and others in octal.
     pub escapes_bytes: bool,
+    /// The setting `xmloption` is `document`.
+    pub xml_is_document: bool,
     /// The setting `client_encoding`.
     pub client_encoding: Encoding,
     /// The number of the configuration that texts are searched with unless another is said.
@@ -151,6 +153,7 @@ impl Default for Env {
             schema: CompactString::const_new("public"),
             extra_float_digits: 1,
             escapes_bytes: false,
+            xml_is_document: false,
             client_encoding: Encoding::UTF8,
             text_search: crate::text_search::DEFAULT_CONFIGURATION,
             trigram_thresholds: Thresholds::default(),

@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | [`types`], [`enums`], [`composites`], [`composite_values`], [`domains`], [`value`], [`mod@array`], [`row`], [`numeric`], [`interval`], [`datetime`], [`bits`], [`money`], [`positions`], [`ranges`] | types and values |
 //! | [`column_vector`] | values of one column for some rows, side by side |
-//! | [`jsonb`], `json_text`, `jsonpath` | JSON as bytes and as text, and paths into it |
+//! | [`jsonb`], `json_text`, `jsonpath`, [`xml`] | JSON as bytes and as text, and paths into it; XML as checked text |
 //! | [`mod@text_search`], [`network`] | documents, their parser, dictionaries and queries; network addresses |
 //! | [`text_io`], [`binary_io`], [`wire`], [`cast`] | values from and to text, bytes, clients, other types |
 //! | [`encoding`] | texts in other encodings than UTF-8, at the borders |
@@ -73,6 +73,7 @@ pub mod types;
 pub mod value;
 pub mod vector;
 pub mod wire;
+pub mod xml;
 
 pub use array::{Array, Dimension};
 pub use compact_str::CompactString;

@@ -312,7 +312,8 @@ pub fn comparison_type(left: Type, right: Type) -> Option<Type> {
         (Type::Composite(_) | Type::Record, Type::Composite(_) | Type::Record | Unknown)
         | (Unknown, Type::Composite(_)) => Type::Record,
         // These are not compared.
-        (Type::Json | Type::JsonPath | Type::Record, _) | (_, Type::Json | Type::JsonPath | Type::Record) => {
+        (Type::Json | Type::JsonPath | Type::Xml | Type::Record, _)
+        | (_, Type::Json | Type::JsonPath | Type::Xml | Type::Record) => {
             return None;
         }
         (Type::Lquery | Type::Ltxtquery | Type::IntQuery, _) | (_, Type::Lquery | Type::Ltxtquery | Type::IntQuery) => {

@@ -17,6 +17,7 @@ use crate::pulse;
 use crate::text_search;
 use crate::types::{Category, Modifier, Type};
 use crate::value::Datum;
+use crate::xml;
 
 #[cold]
 fn bad_syntax(ty: Type, text: &str) -> Error {
@@ -57,6 +58,10 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
                     pieces::copy(text)?
                 }
                 Type::JsonPath => Datum::Text(crate::jsonpath::canonical(text)?.into()),
+                Type::Xml => {
+                    let kind = if env.xml_is_document { xml::Kind::Document } else { xml::Kind::Content };
+                    Datum::Text(xml::parse(text, kind)?.into())
+                }
                 Type::Ltree | Type::Lquery | Type::Ltxtquery => crate::ltree::read(ty, text)?,
                 Type::IntQuery => Datum::text(&crate::int_query::IntQuery::parse(text)?.shown()),
                 Type::PgSnapshot | Type::TxidSnapshot => {

@@ -200,6 +200,8 @@ types! {
     Jsonb 3802 3807 "jsonb" "jsonb" User -1;
     /// `jsonpath`, a path into `jsonb`, kept as its text
     JsonPath 4072 4073 "jsonpath" "jsonpath" User -1;
+    /// `xml`, a text that was checked: see [`crate::xml`]
+    Xml 142 143 "xml" "xml" User -1;
     /// `tsvector`, a document as its lexemes: see [`crate::text_search`]
     TsVector 3614 3643 "tsvector" "tsvector" User -1;
     /// `tsquery`, a query over documents
@@ -422,6 +424,7 @@ impl Type {
             self,
             Self::Json
                 | Self::JsonPath
+                | Self::Xml
                 | Self::Lquery
                 | Self::Ltxtquery
                 | Self::IntQuery
@@ -535,7 +538,7 @@ impl Type {
             Self::Enum(_) | Self::Money | Self::Xid8 | Self::PgLsn | Self::Tid => Self::Int8,
             Self::Bit | Self::VarBit => Self::Bytea,
             geometric if geometric.is_geometric() => Self::Bytea,
-            Self::InternalChar | Self::NodeTree | Self::AclItem | Self::Json | Self::JsonPath => Self::Text,
+            Self::InternalChar | Self::NodeTree | Self::AclItem | Self::Json | Self::JsonPath | Self::Xml => Self::Text,
             Self::Ltree | Self::Lquery | Self::Ltxtquery | Self::IntQuery => Self::Text,
             Self::PgSnapshot | Self::TxidSnapshot => Self::Text,
             other => other,

@@ -322,7 +322,7 @@ pub fn current_type(catalog: &Catalog, ty: Type) -> Result<Type> {
 }
 
 fn unknown(name: &str) -> Error {
-    let known_elsewhere = ["xml", "inet", "cidr", "point", "reg"];
+    let known_elsewhere = ["inet", "cidr", "point", "reg"];
     let lower = name.to_ascii_lowercase();
     if lower.ends_with("[]") || known_elsewhere.iter().any(|known| lower.starts_with(known)) {
         return Error::unsupported(format_args!("type {lower}"));
@@ -398,6 +398,7 @@ fn custom(name: &ast::ObjectName, arguments: &[String]) -> Result<ColumnType> {
         ("json", []) => Type::Json,
         ("jsonb", []) => Type::Jsonb,
         ("jsonpath", []) => Type::JsonPath,
+        ("xml", []) => Type::Xml,
         ("xid", []) => Type::Xid,
         ("regclass", []) => Type::RegClass,
         ("regtype", []) => Type::RegType,

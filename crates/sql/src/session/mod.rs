@@ -358,6 +358,7 @@ impl Session {
         self.env.intervals = colibri_types::datetime::IntervalStyle::named(settings.text("intervalstyle"));
         self.env.extra_float_digits = settings.text("extra_float_digits").parse().unwrap_or(1);
         self.env.escapes_bytes = settings.text("bytea_output") == "escape";
+        self.env.xml_is_document = settings.text("xmloption") == "document";
         self.env.client_encoding = Encoding::named(settings.text("client_encoding")).unwrap_or_default();
         let threshold = |name: &str, usual: f64| settings.text(name).parse().unwrap_or(usual);
         let usual = Thresholds::default();

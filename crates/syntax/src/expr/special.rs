@@ -76,17 +76,11 @@ impl Parser<'_> {
                 self.next();
                 Expr::Identifier(self.ident_of(token)?)
             }
-            K::Xmlconcat
-            | K::Xmlelement
-            | K::Xmlexists
-            | K::Xmlforest
-            | K::Xmlparse
-            | K::Xmlpi
-            | K::Xmlroot
-            | K::Xmlserialize
+            K::Xmlexists if has_parens => self.left_out(token, "XMLEXISTS")?,
+            K::Xmlconcat | K::Xmlelement | K::Xmlforest | K::Xmlparse | K::Xmlpi | K::Xmlroot | K::Xmlserialize
                 if has_parens =>
             {
-                self.left_out(token, "XML")?
+                self.xml(word, token)?
             }
             K::Interval if self.is_interval_string() => self.interval()?,
             _ if self.is_type_with_string(word) => {

@@ -46,7 +46,7 @@ pub(super) fn hashed<D: Digest>(bytes: &[u8]) -> Result<md5::digest::Output<D>> 
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-fn encode_base64(bytes: &[u8]) -> Result<String> {
+pub(super) fn encode_base64(bytes: &[u8]) -> Result<String> {
     let mut out = String::with_capacity(bytes.len() / 3 * 4 + bytes.len() / 57 + 4);
     let mut column = 0;
     for piece in pieces::of_bytes(bytes, Pace::Computed) {

@@ -63,6 +63,7 @@ mod strings;
 mod text_search;
 mod trigrams;
 mod vectors;
+mod xml;
 
 pub use arrays::{ENUM_RANGE, WITH_SLICE, WITH_VALUE};
 pub use format::{FORMAT_OF_ARRAY, quote_identifier};
@@ -265,6 +266,7 @@ pub const TABLES: &[&[Function]] = &[
     text_search::UNACCENT,
     trigrams::TABLE,
     vectors::TABLE,
+    xml::TABLE,
 ];
 
 /// The functions and operators on values alone.

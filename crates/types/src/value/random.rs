@@ -151,6 +151,7 @@ pub fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
         _ if ty == Type::IntQuery => Datum::text("1 & !2"),
         _ if matches!(ty, Type::PgSnapshot | Type::TxidSnapshot) => Datum::text("12:20:13,15,18"),
         _ if ty == Type::JsonPath => Datum::text("$.\"a\""),
+        _ if ty == Type::Xml => Datum::text(random.choice(&["<a/>", "a &lt; b", "<b c=\"d\">\u{e9}</b>", ""]).unwrap()),
         polymorphic if polymorphic.is_polymorphic() => random_datum(Type::Text, random),
         Type::Char | Type::Varchar | Type::Text | Type::Name | Type::Unknown | Type::Void => {
             let text: String = (0..random.usize(..5))

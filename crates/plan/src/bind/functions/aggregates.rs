@@ -236,7 +236,7 @@ impl Binder<'_> {
         };
         let aggregate = self.at(span, found)?;
         if let ("min" | "max", [ty @ Type::Array(_)]) = (name, &types[..])
-            && let Some(element @ (Type::Json | Type::JsonPath)) = ty.element()
+            && let Some(element @ (Type::Json | Type::JsonPath | Type::Xml)) = ty.element()
         {
             let message = format!("could not identify a comparison function for type {element}");
             return Err(self.place(span, Error::new(SqlState::NO_SUCH_FUNCTION, message)));
@@ -248,6 +248,13 @@ impl Binder<'_> {
             // The blanks of character(n) are a part of what JSON shows.
             let bound = if super::json::AGGREGATES.contains(&name) { super::with_blanks(bound) } else { bound };
             typed.push(self.argument(bound, ty, span)?);
+        }
+        if name == "xmlagg" {
+            // Declarations stand at the beginning alone.
+            for expr in &mut typed {
+                let bound = Bound::new(std::mem::replace(expr, Expr::Const(Datum::Null)), Type::Xml);
+                *expr = self.call(".xml_body", vec![bound], span)?.expr;
+            }
         }
         if matches!(name, "json_agg" | "jsonb_agg") && types[0] == Type::Unknown {
             let message = "could not determine polymorphic type because input has type unknown";

@@ -49,6 +49,11 @@ fn name_if_any(expr: &ast::Expr) -> Option<(CompactString, Strength)> {
         E::Function(function) => {
             let (schema, name) = qualified(&function.name).ok()?;
             let is_users = schema.is_some_and(|schema| schema.starts_with(colibri_syntax::PREFIX_MARK));
+            if name == ".xml_is_document" {
+                return None;
+            }
+            // What the parser has made of an expression of its own grammar.
+            let name = if name.starts_with(".xml") { CompactString::from(&name[1..]) } else { name };
             (!is_users && name != "!!").then_some(name)?
         }
         E::Exists { negated: false, .. } => "exists".into(),
