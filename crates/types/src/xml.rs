@@ -379,17 +379,17 @@ pub fn comment(text: &str) -> Result<String> {
 /// A processing instruction.
 ///
 /// # Errors
-/// 2200T if that cannot be its name, or its text would end it.
+/// 42601 if that cannot be its name, 2200T if its text would end it.
 pub fn instruction(name: &str, text: Option<&str>) -> Result<String> {
     let wrong =
-        |detail: String| Err(Error::new(SqlState("2200T"), "invalid XML processing instruction").detail(detail));
+        |state: SqlState, detail: String| Err(Error::new(state, "invalid XML processing instruction").detail(detail));
     if name.eq_ignore_ascii_case("xml") {
-        return wrong(format!("XML processing instruction target name cannot be \"{name}\"."));
+        return wrong(SqlState::SYNTAX_ERROR, format!("XML processing instruction target name cannot be \"{name}\"."));
     }
     let Some(text) = text else { return Ok(format!("<?{name}?>")) };
     pieces::pass(text.len(), Pace::Copied)?;
     if text.contains("?>") {
-        return wrong("XML processing instruction cannot contain \"?>\".".to_owned());
+        return wrong(SqlState("2200T"), "XML processing instruction cannot contain \"?>\".".to_owned());
     }
     Ok(format!("<?{name} {}?>", text.trim_start_matches(' ')))
 }

@@ -1,4 +1,4 @@
-//! Expressions of XML that make it from values: `xmlelement`, `xmlforest`.
+//! Expressions of XML that make it from values: `xmlelement`, `xmlforest`, `xmlconcat`.
 //!
 //! The parser makes calls of them: of `.xmlelement` with the element's name, the number of its attributes,
 //! a name and a value for each of them, and what the element holds; of `.xmlforest` with names and
@@ -38,6 +38,19 @@ impl Binder<'_> {
         let attributes = if written.is_empty() { null() } else { self.call(".xml_content", written, span)? };
         let content = if values.is_empty() { null() } else { self.call(".xml_content", values, span)? };
         self.call(".xml_element", vec![text_literal(&name_of(&name, false)), attributes, content], span)
+    }
+
+    pub(super) fn xml_concat(&mut self, args: &[&ast::Expr], span: Span) -> Result<Bound> {
+        let mut values = Vec::with_capacity(args.len());
+        for expr in args {
+            let bound = self.expr(expr)?;
+            if !matches!(bound.ty.ty, Type::Xml | Type::Unknown) {
+                let message = format!("argument of XMLCONCAT must be type xml, not type {}", bound.ty);
+                return Err(self.place(expr.span(), Error::new(SqlState::TYPE_MISMATCH, message)));
+            }
+            values.push(bound);
+        }
+        self.call(".xmlconcat", values, span)
     }
 
     pub(super) fn xml_forest(&mut self, args: &[&ast::Expr], span: Span) -> Result<Bound> {
