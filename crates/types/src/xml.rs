@@ -386,6 +386,7 @@ pub fn instruction(name: &str, text: Option<&str>) -> Result<String> {
     if name.eq_ignore_ascii_case("xml") {
         return wrong(SqlState::SYNTAX_ERROR, format!("XML processing instruction target name cannot be \"{name}\"."));
     }
+    let name = name_of(name, false);
     let Some(text) = text else { return Ok(format!("<?{name}?>")) };
     pieces::pass(text.len(), Pace::Copied)?;
     if text.contains("?>") {

@@ -35,7 +35,7 @@ const fn single(name: &'static str, which: Single) -> Known {
 pub(super) static KNOWN: [Known; 42] = [
     known("SQL_ASCII", 1, Tables::None),
     known("EUC_JP", 3, Tables::Many(encoding_rs::EUC_JP)),
-    known("EUC_CN", 2, Tables::Euc(encoding_rs::GBK)),
+    known("EUC_CN", 3, Tables::Euc(encoding_rs::GBK)),
     known("EUC_KR", 3, Tables::Euc(encoding_rs::EUC_KR)),
     known("EUC_TW", 4, Tables::Missing),
     known("EUC_JIS_2004", 3, Tables::Missing),

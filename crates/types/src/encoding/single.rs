@@ -92,6 +92,8 @@ fn char_in(which: Single, byte: u8) -> Option<char> {
                 other => char::from(other),
             });
         }
+        // A point of Hebrew that code page 1255 lacks.
+        Single::Win1255 if byte == 0xca => return None,
         // Where browsers have letters of Belarusian.
         Single::Koi8U if byte == 0xae => return Some('\u{255d}'),
         Single::Koi8U if byte == 0xbe => return Some('\u{256c}'),
