@@ -12,6 +12,8 @@ pub struct Decoder {
     encoding: Encoding,
     /// Of encodings with more than one byte a character.
     many: Option<encoding_rs::Decoder>,
+    /// Of the family EUC: the first byte of a character has come, the second has not.
+    is_within: bool,
     /// The last bytes of what came before, for the report of a character that goes on behind them.
     before: Vec<u8>,
 }
@@ -36,7 +38,7 @@ impl Decoder {
             Tables::Many(tables) | Tables::Euc(tables) => Some(tables.new_decoder_without_bom_handling()),
             Tables::Single(_) | Tables::None | Tables::Missing => None,
         };
-        Ok(Self { encoding, many, before: Vec::new() })
+        Ok(Self { encoding, many, is_within: false, before: Vec::new() })
     }
 
     /// Appends what the next bytes are, but for a character that is not whole yet.
@@ -76,8 +78,13 @@ impl Decoder {
                 return Ok(());
             }
             Tables::Euc(_) => {
-                if let Some(at) = bytes.iter().position(|byte| !is_euc(std::slice::from_ref(byte))) {
-                    return Err(encoding.invalid(&bytes[at..=at]));
+                for (at, &byte) in bytes.iter().enumerate() {
+                    let is_upper = byte >= 0xa1;
+                    if !is_upper && (self.is_within || !byte.is_ascii()) {
+                        let from = if self.is_within { at.saturating_sub(1) } else { at };
+                        return Err(encoding.invalid(&bytes[from..=at]));
+                    }
+                    self.is_within = is_upper && !self.is_within;
                 }
             }
             Tables::Many(_) => {}

@@ -1,6 +1,7 @@
 //! The list of encodings.
 
 use super::single::Single;
+use crate::types::NAME_BYTES_MAX;
 
 /// How texts are converted.
 pub(super) enum Tables {
@@ -111,6 +112,9 @@ const ALIASES: [(&str, &str); 28] = [
 
 /// The number of the encoding of a name.
 pub(super) fn find(name: &str) -> Option<u8> {
+    if name.len() > NAME_BYTES_MAX {
+        return None;
+    }
     let plain = |name: &str| -> String {
         name.chars().filter(char::is_ascii_alphanumeric).map(|char| char.to_ascii_lowercase()).collect()
     };

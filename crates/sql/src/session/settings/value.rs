@@ -439,7 +439,9 @@ mod tests {
             ("UNICODE", "UNICODE"),
             ("unicode", "UTF8"),
             ("sql_ascii", "SQL_ASCII"),
-            ("latin1", "0A000"),
+            ("latin1", "LATIN1"),
+            ("windows-1251", "WIN1251"),
+            ("johab", "22023"),
             ("foo", "22023"),
         ] {
             assert_eq!(shown("client_encoding", value), expected, "{value}");
