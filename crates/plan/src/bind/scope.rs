@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::Table;
 use colibri_types::{Datum, Error, Result, SqlState, Type};
 use compact_str::CompactString;
 use sqlparser::ast;
@@ -175,7 +176,10 @@ impl Binder<'_> {
         }
         for depth in (0..self.frames.len()).rev() {
             let Some(scope) = self.frames[depth].scopes.last() else { continue };
-            let found = self.at(span, scope.find(table.as_ref(), &name))?;
+            let found = match self.at(span, scope.find(table.as_ref(), &name))? {
+                None => self.at(span, self.system_column(scope, table.as_ref(), &name))?,
+                found => found,
+            };
             if let Some(mut bound) = found {
                 if let Some(variable) = variable.take()
                     && self.settle_ambiguous(&name, span)? == Ambiguous::Variable
@@ -208,6 +212,65 @@ impl Binder<'_> {
             return Ok(row);
         }
         Err(self.place(span, self.no_such_column(table.as_ref(), &name)))
+    }
+
+    /// The columns `ctid` and `xmin`, which tables have unless a column has the name.
+    ///
+    /// `ctid` tells rows of a table apart: it is made from the number of a row, or from a primary key of
+    /// one integer. `xmin` is a number that is another one when a value of the row has changed.
+    fn system_column(
+        &self,
+        scope: &Scope,
+        named: Option<&(Option<CompactString>, CompactString)>,
+        name: &str,
+    ) -> Result<Option<Bound>> {
+        if !matches!(name, "ctid" | "xmin") {
+            return Ok(None);
+        }
+        let is_named = |candidate: &ScopeTable| {
+            named.is_none_or(|(schema, table)| {
+                candidate.name == *table && (schema.is_none() || *schema == candidate.schema)
+            })
+        };
+        let mut found = None;
+        for candidate in scope.tables.iter().filter(|candidate| candidate.visible && is_named(candidate)) {
+            let Some(table) = candidate.oid.and_then(|oid| self.catalog.table(oid)) else { continue };
+            if candidate.computed.is_some() || candidate.columns.len() < table.columns.len() {
+                continue;
+            }
+            if found.is_some() {
+                return Err(ambiguous(name));
+            }
+            found = Some(if name == "ctid" {
+                self.place_of(candidate, table)?
+            } else {
+                self.version_of(candidate, table)?
+            });
+        }
+        Ok(found)
+    }
+
+    fn place_of(&self, candidate: &ScopeTable, table: &Table) -> Result<Bound> {
+        let number = table.columns.len();
+        let key = table.primary_key.as_ref().map(|key| &key.columns[..]);
+        match key {
+            None if candidate.columns.len() > number => Ok(Bound::new(candidate.column(number), Type::Tid)),
+            Some(&[column]) if matches!(table.columns[column].ty.ty, Type::Int2 | Type::Int4 | Type::Int8) => {
+                let function = self.builtin.functions.function(".row_place", &[Type::Int8])?;
+                Ok(Bound::new(Expr::Call { function, args: vec![candidate.column(column)] }, Type::Tid))
+            }
+            _ => Err(Error::unsupported("ctid of a table whose primary key is not one integer")),
+        }
+    }
+
+    fn version_of(&self, candidate: &ScopeTable, table: &Table) -> Result<Bound> {
+        let mut args = Vec::with_capacity(2 * table.columns.len());
+        for (place, column) in table.live_columns() {
+            args.push(Expr::Const(Datum::Int(column.ty.ty.code().into())));
+            args.push(candidate.column(place));
+        }
+        let function = self.builtin.functions.function(".row_version", &[Type::Void])?;
+        Ok(Bound::new(Expr::Call { function, args }, Type::Xid))
     }
 
     /// What two columns say together.

@@ -146,6 +146,8 @@ fn described(label: &str) -> Vec<(&'static str, Value)> {
         "Values Scan" => "Alias",
         _ => "Relation Name",
     };
+    // As PostgreSQL names relations here: without their schema.
+    let target = target.map(|target| target.strip_prefix("pg_catalog.").unwrap_or(target));
     keys.extend(target.map(|target| (target_key, target.trim_matches('"'))));
     let text = |(key, value): (&'static str, &str)| (key, Value::Text(value.to_owned()));
     std::iter::once(("Node Type", node)).chain(keys).map(text).collect()

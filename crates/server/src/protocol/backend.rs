@@ -257,10 +257,20 @@ pub(crate) fn notification(out: &mut Out, notification: &Notification, encoding:
     });
 }
 
+/// The file and the routine of PostgreSQL from which an error comes, of errors that drivers know by
+/// that: pgjdbc and asyncpg prepare a statement again then.
+fn routine_of(error: &Error) -> Option<(&'static str, &'static str)> {
+    let report = error.report();
+    let is_outdated = report.state == SqlState::FEATURE_NOT_SUPPORTED
+        && &*report.message == "cached plan must not change result type";
+    is_outdated.then_some(("plancache.c", "RevalidateCachedQuery"))
+}
+
 fn fields(out: &mut Out, severity: &str, error: &Error, encoding: Encoding) {
     let report = error.report();
     let SqlState(code) = report.state;
     let position = report.position.map(|position| position.to_string());
+    let routine = routine_of(error);
     let fields = [
         (b'S', Some(severity)),
         (b'V', Some(severity)),
@@ -275,6 +285,9 @@ fn fields(out: &mut Out, severity: &str, error: &Error, encoding: Encoding) {
         (b'c', report.column.as_deref()),
         (b'd', report.data_type.as_deref()),
         (b'n', report.constraint.as_deref()),
+        (b'F', routine.map(|(file, _)| file)),
+        (b'L', routine.map(|_| "0")),
+        (b'R', routine.map(|(_, routine)| routine)),
     ];
     for (field, text) in fields {
         if let Some(text) = text {

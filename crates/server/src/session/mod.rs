@@ -378,17 +378,7 @@ impl Client {
             self.session().fail_block();
             return self.after_extended(Err(error.into()));
         }
-        // The message lies in the buffer, to which nothing is added until it is parsed.
-        let mut inbox = std::mem::take(&mut self.link.inbox);
-        let body = &inbox.unread()[HEADER_BYTES..HEADER_BYTES + body_bytes];
-        let decoded = recode::decode(self.encoding(), kind, body).map_err(Failure::from);
-        let next = decoded.and_then(|decoded| {
-            let message = frontend::parse(kind, decoded.as_deref().unwrap_or(body))?;
-            self.understand(message)
-        });
-        inbox.take(HEADER_BYTES + body_bytes);
-        self.link.inbox = inbox;
-        match next {
+        match self.next_part(header) {
             Ok(Next::Done) => Ok(()),
             Ok(Next::Query(text)) => self.query(text).await,
             Ok(Next::Execute { portal, rows_max }) => {
@@ -411,6 +401,22 @@ impl Client {
                 self.after_extended(Err(error.into()))
             }
         }
+    }
+
+    /// Takes a message, and does the short part of it: apart from what waits, whose task would have
+    /// room for all that is needed here.
+    fn next_part(&mut self, Header { kind, body_bytes }: Header) -> Result<Next, Failure> {
+        // The message lies in the buffer, to which nothing is added until it is parsed.
+        let mut inbox = std::mem::take(&mut self.link.inbox);
+        let body = &inbox.unread()[HEADER_BYTES..HEADER_BYTES + body_bytes];
+        let decoded = recode::decode(self.encoding(), kind, body).map_err(Failure::from);
+        let next = decoded.and_then(|decoded| {
+            let message = frontend::parse(kind, decoded.as_deref().unwrap_or(body))?;
+            self.understand(message)
+        });
+        inbox.take(HEADER_BYTES + body_bytes);
+        self.link.inbox = inbox;
+        next
     }
 
     /// Does the short part of a message, and gives the part that may wait.

@@ -169,7 +169,7 @@ fn copy_reads_and_writes_the_clients_encoding_or_another() {
     assert_eq!(wire.value("SELECT count(*) FROM t WHERE b = chr(233) AND c[1] = chr(252)"), "2");
     assert_eq!(wire.query("COPY t TO STDOUT").unwrap_err().code(), "22P05");
     for (options, data, code) in [
-        ("ENCODING 'sjis'", &b"a\n\x95"[..], "22021"),
+        ("ENCODING 'sjis'", &b"a\t{}\n\x95"[..], "22021"),
         ("ENCODING 'win1252'", b"\x81\t{}\n", "22P05"),
         ("ENCODING 'utf8'", b"\xe9\t{}\n", "22021"),
     ] {

@@ -257,6 +257,7 @@ pub const TABLES: &[&[Function]] = &[
     ranges::TIMESTAMP,
     ranges::TIMESTAMP_TZ,
     regular::TABLE,
+    rows::SYSTEM_COLUMNS,
     seeded::TABLE,
     session::TABLE,
     snapshots::TABLE,

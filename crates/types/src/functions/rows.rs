@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use super::{Function, f, int};
+use crate::binary_io;
 use crate::env::Env;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SqlState};
+use crate::pieces::{self, Pace};
 use crate::row::{Row, RowType};
+use crate::types::Modifier;
 use crate::types::Type::{self, AnyElement, Bool, Int4, Record, Void};
 use crate::value::Datum;
 
@@ -38,6 +41,47 @@ pub static ROW_UNLESS_EMPTY: Function = f("row_unless_empty", &[Record, Void], R
 })
 .variadic()
 .called_on_null();
+
+/// Bits of a place of a row: 32 of a block and 16 of an offset.
+const PLACE_BITS: u32 = 48;
+
+/// `ctid` of a row whose key is one integer.
+fn place(key: i64) -> Result<Datum> {
+    if (0..1 << PLACE_BITS).contains(&key) {
+        return Ok(Datum::Int(key));
+    }
+    let message =
+        format!("the row with the key {key} has no ctid: those with keys from 0 to 2^{PLACE_BITS} - 1 have one");
+    Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message))
+}
+
+/// `xmin` of a row: a hash of its values, by FNV-1a. Arguments are the codes of types and values by
+/// turns.
+fn version(args: &[&Datum]) -> Result<Datum> {
+    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x100_0000_01b3;
+    /// PostgreSQL's first numbers mean something else.
+    const RESERVED: u32 = 3;
+    let (mut hash, mut bytes) = (BASIS, Vec::new());
+    for pair in args.chunks_exact(2) {
+        let ty = u32::try_from(int(pair[0])?).ok().and_then(Type::from_code).unwrap_or(Type::Text);
+        bytes.clear();
+        bytes.push(pair[1].is_null().into());
+        binary_io::write_binary(ty, Modifier::NONE, pair[1], &mut bytes);
+        bytes.extend_from_slice(&bytes.len().to_be_bytes());
+        for piece in pieces::of_bytes(&bytes, Pace::Computed) {
+            hash = piece?.iter().fold(hash, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
+        }
+    }
+    let folded = (hash ^ hash >> 32) as u32;
+    Ok(Datum::Int(folded.max(RESERVED).into()))
+}
+
+/// The columns that tables have and nobody has declared.
+pub(super) const SYSTEM_COLUMNS: &[Function] = &[
+    f(".row_place", &[Type::Int8], Type::Tid, |a, _| place(int(a[0])?)),
+    f(".row_version", &[Void], Type::Xid, |a, _| version(a)).variadic().called_on_null(),
+];
 
 /// The value at a place of a row, counted from 0.
 pub static FIELD: Function = f("field", &[Record, Int4], AnyElement, |a, _| match a[0] {
