@@ -270,7 +270,14 @@ impl Binder<'_> {
             args.push(candidate.column(place));
         }
         let function = self.builtin.functions.function(".row_version", &[Type::Void])?;
-        Ok(Bound::new(Expr::Call { function, args }, Type::Xid))
+        let version = Expr::Call { function, args };
+        let Some(marker) = candidate.marker.filter(|_| candidate.is_nullable) else {
+            return Ok(Bound::new(version, Type::Xid));
+        };
+        // Where an outer join finds no row there is no version.
+        let is_missing = Expr::IsNull { input: Box::new(Expr::Column(marker)), negated: false };
+        let arms = vec![(is_missing, Expr::Const(Datum::Null))];
+        Ok(Bound::new(Expr::Case { arms, otherwise: Box::new(version) }, Type::Xid))
     }
 
     /// What two columns say together.
