@@ -194,7 +194,7 @@ const CIRCLES: [(&str, &[&[&str]]); 12] = [
                 "key",
                 "ltree",
                 "operators",
-                "pieces",
+                "copies",
                 "ranges",
                 "regular",
                 "row",

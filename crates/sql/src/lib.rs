@@ -46,7 +46,7 @@ pub use colibri_exec::parallel;
 pub use colibri_exec::{MemoryTotal, TempFileCounts, ValueBytes, write_value};
 pub use colibri_types::{
     Array, Category, ColumnType, CompactString, Datum, Dimension, Env, Error, Interval, Modifier, Numeric, Report,
-    Result, Scalar, SqlState, Type, aggregates, cast, clock_us, encoding, functions, key, wire,
+    Result, Scalar, SqlState, Type, aggregates, cast, client_values, clock_us, encoding, functions, key, wire,
 };
 pub use directory_lock::DirectoryLock;
 pub use session::{

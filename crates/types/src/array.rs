@@ -21,7 +21,6 @@ use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::letters::{is_blank_char, trim, trim_end, trim_start};
 use crate::operators;
-use crate::pieces;
 use crate::pulse;
 use crate::text_io;
 use crate::types::{Modifier, Type};
@@ -113,7 +112,7 @@ impl Array {
         let mut all = Vec::with_capacity(count * first.values.len());
         for value in values {
             match value {
-                Datum::Array(part) if part.dimensions == inner => pieces::extend(&mut all, &part.values)?,
+                Datum::Array(part) if part.dimensions == inner => crate::copies::extend(&mut all, &part.values)?,
                 _ => return Err(not_rectangular()),
             }
         }
@@ -148,8 +147,8 @@ impl Array {
         let mut dimensions: SmallVec<[Dimension; 1]> = SmallVec::from_slice(whole);
         dimensions[0].length = outer;
         let mut values = Vec::with_capacity(self.values.len() + other.values.len());
-        pieces::extend(&mut values, &self.values)?;
-        pieces::extend(&mut values, &other.values)?;
+        crate::copies::extend(&mut values, &self.values)?;
+        crate::copies::extend(&mut values, &other.values)?;
         Ok(Self { element: self.element, dimensions, values })
     }
 

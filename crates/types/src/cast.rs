@@ -363,7 +363,7 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
         (Datum::Array(_), Type::Hstore) => return crate::hstore::of_array(value),
         (Datum::Array(array), Type::Vector) => return crate::vector::of_array(array),
         (Datum::Text(text), Type::Name) => Datum::Text(CompactString::new(cut_name(text))),
-        (Datum::Text(text), Type::Char) => return pieces::copy(pieces::without_blanks_at_end(text)?),
+        (Datum::Text(text), Type::Char) => return crate::copies::copy(pieces::without_blanks_at_end(text)?),
         (Datum::Text(_), Type::Text | Type::Varchar) => value.clone(),
         (Datum::Text(text), _) => return text_io::parse(to, Modifier::NONE, text, env),
         (Datum::Bool(value), Type::Text | Type::Varchar | Type::Char) => {

@@ -8,7 +8,8 @@
 //! | `names` | the list: names, other names, numbers, how many bytes a character has |
 //! | `single` | encodings of one byte a character: a table of 128 characters each |
 //! | `decoder`, this one | bytes to text, at once and in pieces; text to bytes |
-//! | `values` | values as clients send and receive them, whose texts are in another encoding |
+//!
+//! Values as clients send and receive them are the business of [`crate::client_values`].
 //!
 //! Tables come from `encoding_rs`, which has those of browsers. Where PostgreSQL's differ, these
 //! are PostgreSQL's for encodings of one byte (`single`). Of the others `EUC_JP` and `SJIS`, `BIG5`,
@@ -19,13 +20,11 @@
 mod decoder;
 mod names;
 mod single;
-mod values;
 
 use std::borrow::Cow;
 use std::fmt;
 
 pub use decoder::Decoder;
-pub use values::{decode_value, encode_value};
 
 use crate::error::{Error, Result, SqlState};
 use crate::pieces::{self, Pace};

@@ -11,12 +11,12 @@
 //! | [`jsonb`], `json_text`, `jsonpath`, [`xml`] | JSON as bytes and as text, and paths into it; XML as checked text |
 //! | [`mod@text_search`], [`network`] | documents, their parser, dictionaries and queries; network addresses |
 //! | [`text_io`], [`binary_io`], [`wire`], [`cast`] | values from and to text, bytes, clients, other types |
-//! | [`encoding`] | texts in other encodings than UTF-8, at the borders |
+//! | [`encoding`], [`client_values`] | texts in other encodings than UTF-8, at the borders; values that have them |
 //! | [`letters`], [`keywords`] | blanks, letters and reserved words as PostgreSQL reads them |
 //! | [`operators`], [`functions`], [`aggregates`], `like`, `regular`, [`prefix`], [`resolve`] | what can be computed, and how it is chosen |
 //! | [`mod@collation`] | orders of texts as languages have them, as sort keys |
 //! | [`key`], [`tokens`] | values as bytes that sort as they do; what inverted indexes find them by |
-//! | [`pulse`], [`pieces`] | a chance for others in the middle of what cannot be put aside; long values a piece at a time |
+//! | [`pulse`], [`pieces`], [`copies`] | a chance for others in the middle of what cannot be put aside; long values a piece at a time |
 //! | [`mod@env`], [`error`] | what a function may know of its session; SQL's errors by their codes |
 
 pub mod aggregates;
@@ -25,10 +25,12 @@ pub mod binary_io;
 pub mod bits;
 pub mod cast;
 pub mod citext;
+pub mod client_values;
 pub mod collation;
 pub mod column_vector;
 pub mod composite_values;
 pub mod composites;
+pub mod copies;
 pub mod datetime;
 pub mod domains;
 pub mod encoding;

@@ -10,7 +10,6 @@ use compact_str::CompactString;
 
 use crate::error::Result;
 use crate::pulse;
-use crate::value::Datum;
 
 /// Bytes of a piece.
 const PIECE_BYTES: usize = 16 << 10;
@@ -120,13 +119,6 @@ pub fn push(out: &mut CompactString, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// A copy of a text as a value.
-pub fn copy(text: &str) -> Result<Datum> {
-    let mut out = CompactString::with_capacity(text.len());
-    push(&mut out, text)?;
-    Ok(Datum::Text(out))
-}
-
 /// A text whose characters are put in the place of another's.
 pub fn map(text: &str, mut each: impl FnMut(char) -> Option<char>) -> Result<CompactString> {
     let mut out = CompactString::with_capacity(text.len());
@@ -188,19 +180,6 @@ pub fn without_blanks_at_end(text: &str) -> Result<&str> {
         rest = &rest[..rest.len() - piece.len() + piece.trim_end_matches(' ').len()];
     }
     Ok(rest)
-}
-
-/// Values that are copied between two polls.
-const VALUES_AT_ONCE: usize = 1024;
-
-/// Appends copies of values.
-pub fn extend(out: &mut Vec<Datum>, values: &[Datum]) -> Result<()> {
-    out.reserve(values.len());
-    for piece in values.chunks(VALUES_AT_ONCE) {
-        out.extend_from_slice(piece);
-        pulse::work(piece.len())?;
-    }
-    Ok(())
 }
 
 /// Bytes of a part that are looked for at once; what follows them is compared where they are found.
@@ -301,7 +280,6 @@ mod tests {
             let expected = text.char_indices().nth(index).map_or(text.len(), |(at, _)| at);
             assert_eq!(byte_of_char(&text, index).unwrap(), expected, "{index}");
         }
-        assert_eq!(copy(&text).unwrap(), Datum::text(&text));
         assert_eq!(map(&text, |c| (c != 'a').then_some(c)).unwrap(), text.replace('a', ""));
     }
 

@@ -55,7 +55,7 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
                 Type::InternalChar => Datum::Text(one_byte(text)),
                 Type::Json => {
                     crate::json_text::validate(text)?;
-                    pieces::copy(text)?
+                    crate::copies::copy(text)?
                 }
                 Type::JsonPath => Datum::Text(crate::jsonpath::canonical(text)?.into()),
                 Type::Xml => {
@@ -67,13 +67,13 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
                 Type::PgSnapshot | Type::TxidSnapshot => {
                     Datum::text(&crate::snapshots::Snapshot::parse(ty, text)?.to_string())
                 }
-                _ => pieces::copy(text)?,
+                _ => crate::copies::copy(text)?,
             }
         }
         Type::Char => {
             check_text(text)?;
             // Without a length, blanks at the end still do not count.
-            pieces::copy(if modifier == Modifier::NONE { pieces::without_blanks_at_end(text)? } else { text })?
+            crate::copies::copy(if modifier == Modifier::NONE { pieces::without_blanks_at_end(text)? } else { text })?
         }
         Type::Name => {
             check_text(text)?;

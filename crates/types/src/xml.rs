@@ -376,7 +376,7 @@ pub fn comment(text: &str) -> Result<String> {
     Ok(format!("<!--{text}-->"))
 }
 
-/// A processing instruction.
+/// A processing instruction of a name that is one of XML.
 ///
 /// # Errors
 /// 42601 if that cannot be its name, 2200T if its text would end it.
@@ -386,7 +386,6 @@ pub fn instruction(name: &str, text: Option<&str>) -> Result<String> {
     if name.eq_ignore_ascii_case("xml") {
         return wrong(SqlState::SYNTAX_ERROR, format!("XML processing instruction target name cannot be \"{name}\"."));
     }
-    let name = name_of(name, false);
     let Some(text) = text else { return Ok(format!("<?{name}?>")) };
     pieces::pass(text.len(), Pace::Copied)?;
     if text.contains("?>") {

@@ -911,9 +911,7 @@ impl Binder<'_> {
                 let input = self.expr(args.exprs[0])?;
                 self.call(name, vec![input, super::expr::text_literal(form)], span)?
             }
-            ".xmlelement" => self.xml_element(&args.exprs, span)?,
-            ".xmlconcat" => self.xml_concat(&args.exprs, span)?,
-            ".xmlforest" => self.xml_forest(&args.exprs, span)?,
+            _ if xml::is_made(name) => self.xml_made(name, &args.exprs, span)?,
             "to_json" | "to_jsonb" if args.exprs.len() == 1 => self.json_of_value(name, args.exprs[0])?,
             "populate_record" if args.exprs.len() == 2 && self.has_extension("hstore") => {
                 self.record_of_hstore(args.exprs[0], args.exprs[1], span)?

@@ -218,6 +218,7 @@ impl Binder<'_> {
     ///
     /// `ctid` tells rows of a table apart: it is made from the number of a row, or from a primary key of
     /// one integer. `xmin` is a number that is another one when a value of the row has changed.
+    #[inline(never)]
     fn system_column(
         &self,
         scope: &Scope,
@@ -251,16 +252,14 @@ impl Binder<'_> {
     }
 
     fn place_of(&self, candidate: &ScopeTable, table: &Table) -> Result<Bound> {
-        let number = table.columns.len();
-        let key = table.primary_key.as_ref().map(|key| &key.columns[..]);
-        match key {
-            None if candidate.columns.len() > number => Ok(Bound::new(candidate.column(number), Type::Tid)),
-            Some(&[column]) if matches!(table.columns[column].ty.ty, Type::Int2 | Type::Int4 | Type::Int8) => {
-                let function = self.builtin.functions.function(".row_place", &[Type::Int8])?;
-                Ok(Bound::new(Expr::Call { function, args: vec![candidate.column(column)] }, Type::Tid))
-            }
-            _ => Err(Error::unsupported("ctid of a table whose primary key is not one integer")),
-        }
+        let number = match table.primary_key.as_ref().map(|key| &key.columns[..]) {
+            // The number of the row stands behind the columns.
+            None if candidate.columns.len() > table.columns.len() => table.columns.len(),
+            Some(&[column]) if matches!(table.columns[column].ty.ty, Type::Int2 | Type::Int4 | Type::Int8) => column,
+            _ => return Err(Error::unsupported("ctid of a table whose primary key is not one integer")),
+        };
+        let function = self.builtin.functions.function(".row_place", &[Type::Int8])?;
+        Ok(Bound::new(Expr::Call { function, args: vec![candidate.column(number)] }, Type::Tid))
     }
 
     fn version_of(&self, candidate: &ScopeTable, table: &Table) -> Result<Bound> {

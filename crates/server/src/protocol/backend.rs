@@ -1,6 +1,7 @@
 //! Messages to clients, appended to a buffer that is sent later.
 
-use colibri_sql::encoding::{self, Encoding};
+use colibri_sql::client_values;
+use colibri_sql::encoding::Encoding;
 use colibri_sql::wire::{self, Format};
 use colibri_sql::{
     ColumnType, Datum, Env, Error, Modifier, Notice, Notification, ResultColumn, SqlState, TransactionState, Type,
@@ -196,7 +197,7 @@ pub(crate) fn data_row(
             let format = formats.of(index);
             wire::write(column.ty, format, value, env, scratch, out);
             if !encoding.is_as_here() && !out[at + 4..].is_ascii() {
-                match encoding::encode_value(encoding, column.ty.ty, format, &out[at + 4..]) {
+                match client_values::encode_value(encoding, column.ty.ty, format, &out[at + 4..]) {
                     Ok(None) => {}
                     Ok(Some(encoded)) => {
                         out.truncate(at + 4);
@@ -346,7 +347,7 @@ mod tests {
         assert_eq!(out[7..9], *b"\xe9\0");
         out.clear();
         error(&mut out, "ERROR", &Error::new(SqlState::SYNTAX_ERROR, "\u{e9}\u{20ac}"), latin);
-        assert_eq!(out[25..29], *b"M\xe9?\0");
+        assert_eq!(out[26..30], *b"M\xe9?\0");
     }
 
     #[test]

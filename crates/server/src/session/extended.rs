@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use colibri_sql::encoding;
+use colibri_sql::client_values;
 use colibri_sql::wire::{self, Format};
 use colibri_sql::{
     CompactString, Datum, Error, Prepared, Rows, Running, Session, SqlState, TransactionState, Type, with_count,
@@ -421,7 +421,7 @@ impl Client {
                     let (format, env) = (param_formats.of(index), session.env());
                     let decoded = match env.client_encoding {
                         same if same.is_as_here() => None,
-                        other => encoding::decode_value(other, ty, format, bytes)?,
+                        other => client_values::decode_value(other, ty, format, bytes)?,
                     };
                     wire::read(ty, format, decoded.as_deref().unwrap_or(bytes), env)?
                 }

@@ -7,7 +7,7 @@
 //! converted; its first `scanned` bytes hold no end of a line. After an error the parser is of no more use.
 
 use colibri_types::{
-    Datum, Env, Error, Modifier, Result, SqlState, Type, binary_io, cast, cast::CastContext, encoding,
+    Datum, Env, Error, Modifier, Result, SqlState, Type, binary_io, cast, cast::CastContext, client_values,
     encoding::Decoder, pieces, pieces::Pace, pulse, text_io, wire::Format,
 };
 
@@ -390,7 +390,7 @@ impl CopyParser {
         let encoding = self.options.encoding;
         let decoded = match encoding.is_as_here() {
             true => None,
-            false => encoding::decode_value(encoding, ty, Format::Binary, bytes)?,
+            false => client_values::decode_value(encoding, ty, Format::Binary, bytes)?,
         };
         binary_io::parse_binary(ty, decoded.as_deref().unwrap_or(bytes))
     }

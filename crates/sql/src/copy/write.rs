@@ -1,6 +1,6 @@
 //! Rows as COPY TO writes them.
 
-use colibri_types::{Datum, Env, Result, Type, binary_io, cast, encoding, pulse, text_io, wire::Format};
+use colibri_types::{Datum, Env, Result, Type, binary_io, cast, client_values, pulse, text_io, wire::Format};
 
 use super::{CopyColumn, CopyFormat, CopyOptions, Header};
 
@@ -169,7 +169,7 @@ impl CopyOut {
                 let encoding = self.options.encoding;
                 if !encoding.is_as_here()
                     && let Some(encoded) =
-                        encoding::encode_value(encoding, column.ty.ty, Format::Binary, &out[start + 4..])?
+                        client_values::encode_value(encoding, column.ty.ty, Format::Binary, &out[start + 4..])?
                 {
                     out.truncate(start + 4);
                     out.extend_from_slice(&encoded);

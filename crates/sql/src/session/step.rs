@@ -27,7 +27,7 @@ use colibri_txn::{
     Begin, ColumnSet, CommitTicket, CommitTurn, IfLocked, Isolation, LockMode, LockWait, Savepoint, StoreWait,
 };
 use colibri_types::wire::{self, Format};
-use colibri_types::{Datum, Error, Result, SqlState, Type, encoding, env, pulse};
+use colibri_types::{Datum, Error, Result, SqlState, Type, client_values, env, pulse};
 use compact_str::CompactString;
 
 use super::block::{Block, CommitStep, in_failed_block};
@@ -1025,7 +1025,7 @@ impl Session {
                 if !value.is_null() {
                     wire::write(column.ty, Format::Text, value, &self.env, &mut scratch, &mut text);
                 }
-                encoding::encode_value(self.env.client_encoding, column.ty.ty, Format::Text, &text)?;
+                client_values::encode_value(self.env.client_encoding, column.ty.ty, Format::Text, &text)?;
             }
         }
         Ok(())

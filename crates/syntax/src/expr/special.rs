@@ -76,8 +76,14 @@ impl Parser<'_> {
                 self.next();
                 Expr::Identifier(self.ident_of(token)?)
             }
-            K::Xmlexists if has_parens => self.left_out(token, "XMLEXISTS")?,
-            K::Xmlconcat | K::Xmlelement | K::Xmlforest | K::Xmlparse | K::Xmlpi | K::Xmlroot | K::Xmlserialize
+            K::Xmlconcat
+            | K::Xmlelement
+            | K::Xmlexists
+            | K::Xmlforest
+            | K::Xmlparse
+            | K::Xmlpi
+            | K::Xmlroot
+            | K::Xmlserialize
                 if has_parens =>
             {
                 self.xml(word, token)?
@@ -109,7 +115,7 @@ impl Parser<'_> {
     }
 
     /// Something in parentheses that is not supported, whatever is in it.
-    fn left_out(&mut self, token: Token, what: &str) -> Result<Expr> {
+    pub(super) fn left_out(&mut self, token: Token, what: &str) -> Result<Expr> {
         self.next();
         self.not_supported(token, what);
         self.skip_parens()?;

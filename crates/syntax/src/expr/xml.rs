@@ -14,7 +14,14 @@ use crate::token::{Kind, Token};
 impl Parser<'_> {
     /// What begins with one of the words `xmlconcat`, `xmlelement` and so on, with a parenthesis
     /// behind it.
+    ///
+    /// Apart from other operands, which are in each other: what is needed here would be on the stack for
+    /// each of them.
+    #[inline(never)]
     pub(super) fn xml(&mut self, word: K, token: Token) -> Result<Expr> {
+        if word == K::Xmlexists {
+            return self.left_out(token, "XMLEXISTS");
+        }
         self.next();
         self.nested(|parser| parser.xml_in_parens(word, token))
     }
@@ -99,6 +106,7 @@ impl Parser<'_> {
     }
 
     /// `a IS DOCUMENT`, or not.
+    #[inline(never)]
     pub(super) fn is_document(operand: Expr, negated: bool) -> Expr {
         let is_one = call(".xml_is_document", vec![operand]);
         match negated {

@@ -7,7 +7,6 @@ use smallvec::SmallVec;
 
 use super::{Array, DIMENSIONS_MAX, Dimension, VALUES_MAX};
 use crate::error::{Error, Result, SqlState};
-use crate::pieces;
 use crate::pulse;
 use crate::value::Datum;
 
@@ -135,7 +134,7 @@ impl Array {
         made.values.clear();
         let count = made.dimensions.iter().map(|dimension| dimension.length).product::<usize>();
         let count = if made.dimensions.is_empty() { 0 } else { count };
-        pieces::extend(&mut made.values, &source.values[..count])?;
+        crate::copies::extend(&mut made.values, &source.values[..count])?;
         Ok(made)
     }
 
@@ -157,14 +156,14 @@ impl Array {
         let before = usize::try_from(i64::from(old.lower) - first).unwrap_or(0);
         pulse::work(length - self.values.len())?;
         values.resize(before, Datum::Null);
-        pieces::extend(&mut values, &self.values)?;
+        crate::copies::extend(&mut values, &self.values)?;
         values.resize(length, Datum::Null);
         Ok(Self { element: self.element, dimensions: smallvec::smallvec![dimension], values })
     }
 
     fn copied(&self) -> Result<Self> {
         let mut values = Vec::with_capacity(self.values.len());
-        pieces::extend(&mut values, &self.values)?;
+        crate::copies::extend(&mut values, &self.values)?;
         Ok(self.with_values(self.element, values))
     }
 }

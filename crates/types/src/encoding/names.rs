@@ -1,7 +1,9 @@
 //! The list of encodings.
 
 use super::single::Single;
-use crate::types::NAME_BYTES_MAX;
+
+/// Bytes of a name of SQL.
+const NAME_BYTES_MAX: usize = 63;
 
 /// How texts are converted.
 pub(super) enum Tables {

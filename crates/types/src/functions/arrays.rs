@@ -87,7 +87,7 @@ fn split(args: &[&Datum], _: &Env) -> Result<Datum> {
     };
     let value = |part: &str| {
         pulse::work(UNITS_PER_VALUE)?;
-        if null == Some(part) { Ok(Datum::Null) } else { pieces::copy(part) }
+        if null == Some(part) { Ok(Datum::Null) } else { crate::copies::copy(part) }
     };
     let parts: Vec<Datum> = match args[1] {
         _ if whole.is_empty() => Vec::new(),
@@ -114,7 +114,7 @@ fn flat(array: &Array) -> Result<(Vec<Datum>, i32)> {
         [] => Ok((Vec::new(), 1)),
         [one] => {
             let mut values = Vec::with_capacity(array.values().len() + 1);
-            pieces::extend(&mut values, array.values())?;
+            crate::copies::extend(&mut values, array.values())?;
             Ok((values, one.lower))
         }
         _ => Err(Error::new(SqlState("22000"), "argument must be empty or one-dimensional array")),

@@ -170,7 +170,7 @@ fn encoding_named(name: &str, role: &str) -> Result<Encoding> {
 fn convert_from(bytes: &[u8], encoding: Encoding) -> Result<Datum> {
     let text = encoding.decode(bytes)?;
     check_text(&text)?;
-    pieces::copy(&text)
+    crate::copies::copy(&text)
 }
 
 /// `convert`: from one encoding to another.

@@ -29,7 +29,7 @@ pub(super) fn part_text(part: Option<JsonbRef<'_>>) -> Result<Datum> {
     let Some(part) = part else { return Ok(Datum::Null) };
     Ok(match part.node()? {
         Node::Null => Datum::Null,
-        Node::String(text) => crate::pieces::copy(text)?,
+        Node::String(text) => crate::copies::copy(text)?,
         _ => {
             let mut text = String::new();
             jsonb::write(part, &mut text)?;
@@ -39,12 +39,12 @@ pub(super) fn part_text(part: Option<JsonbRef<'_>>) -> Result<Datum> {
 }
 
 fn raw(part: Option<&str>) -> Result<Datum> {
-    part.map_or(Ok(Datum::Null), crate::pieces::copy)
+    part.map_or(Ok(Datum::Null), crate::copies::copy)
 }
 
 pub(super) fn raw_text(part: Option<&str>) -> Result<Datum> {
     let Some(part) = part else { return Ok(Datum::Null) };
-    json_text::text_of(part)?.map_or(Ok(Datum::Null), |text| crate::pieces::copy(&text))
+    json_text::text_of(part)?.map_or(Ok(Datum::Null), |text| crate::copies::copy(&text))
 }
 
 fn field<'a>(value: &'a Datum, key: &Datum) -> Result<Option<JsonbRef<'a>>> {

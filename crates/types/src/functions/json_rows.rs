@@ -125,7 +125,7 @@ pub fn member_type(is_binary: bool, as_text: bool) -> RowType {
 }
 
 fn raw_part(json: &str, as_text: bool) -> Result<Datum> {
-    if as_text { raw_text(Some(json)) } else { crate::pieces::copy(json) }
+    if as_text { raw_text(Some(json)) } else { crate::copies::copy(json) }
 }
 
 /// A value of either type, that becomes one of another.

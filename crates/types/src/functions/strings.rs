@@ -20,7 +20,7 @@ fn count(value: usize) -> Result<Datum> {
 }
 
 fn owned(text: &str) -> Result<Datum> {
-    pieces::copy(text)
+    crate::copies::copy(text)
 }
 
 fn truth(value: bool) -> Result<Datum> {

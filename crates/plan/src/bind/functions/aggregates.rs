@@ -250,11 +250,7 @@ impl Binder<'_> {
             typed.push(self.argument(bound, ty, span)?);
         }
         if name == "xmlagg" {
-            // Declarations stand at the beginning alone.
-            for expr in &mut typed {
-                let bound = Bound::new(std::mem::replace(expr, Expr::Const(Datum::Null)), Type::Xml);
-                *expr = self.call(".xml_body", vec![bound], span)?.expr;
-            }
+            self.without_declarations(&mut typed, span)?;
         }
         if matches!(name, "json_agg" | "jsonb_agg") && types[0] == Type::Unknown {
             let message = "could not determine polymorphic type because input has type unknown";

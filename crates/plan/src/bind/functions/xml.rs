@@ -1,4 +1,4 @@
-//! Expressions of XML that make it from values: `xmlelement`, `xmlforest`, `xmlconcat`.
+//! Expressions of XML that make it from values: `xmlelement`, `xmlforest`, `xmlconcat`, `xmlpi`.
 //!
 //! The parser makes calls of them: of `.xmlelement` with the element's name, the number of its attributes,
 //! a name and a value for each of them, and what the element holds; of `.xmlforest` with names and
@@ -11,9 +11,36 @@ use sqlparser::tokenizer::Span;
 use super::super::Binder;
 use super::super::expr::{Bound, text_literal};
 use crate::bind::fold;
+use crate::expr::Expr;
+
+/// Whether the parser has made such a call of an expression of XML that is bound here.
+pub(super) fn is_made(name: &str) -> bool {
+    matches!(name, ".xmlelement" | ".xmlforest" | ".xmlconcat" | ".xmlpi")
+}
 
 impl Binder<'_> {
-    pub(super) fn xml_element(&mut self, args: &[&ast::Expr], span: Span) -> Result<Bound> {
+    /// Apart from other calls, which are in each other: what is needed here would be on the stack for
+    /// each of them.
+    #[inline(never)]
+    pub(super) fn xml_made(&mut self, name: &str, args: &[&ast::Expr], span: Span) -> Result<Bound> {
+        match name {
+            ".xmlelement" => self.xml_element(args, span),
+            ".xmlforest" => self.xml_forest(args, span),
+            ".xmlpi" => self.xml_instruction(args, span),
+            _ => self.xml_concat(args, span),
+        }
+    }
+
+    fn xml_instruction(&mut self, args: &[&ast::Expr], span: Span) -> Result<Bound> {
+        let name = args.first().and_then(|name| text_of(name)).unwrap_or_default();
+        let mut typed = vec![text_literal(&name_of(&name, false))];
+        if let Some(text) = args.get(1) {
+            typed.push(self.expr(text)?);
+        }
+        self.call(".xmlpi", typed, span)
+    }
+
+    fn xml_element(&mut self, args: &[&ast::Expr], span: Span) -> Result<Bound> {
         let malformed = || Error::internal("an element of XML without its parts");
         let [name, count, rest @ ..] = args else { return Err(malformed()) };
         let (name, count) = (text_of(name).ok_or_else(malformed)?, number_of(count).ok_or_else(malformed)?);
@@ -34,13 +61,13 @@ impl Binder<'_> {
         for value in content {
             values.push(self.xml_value(value, true)?);
         }
-        let null = || Bound::new(crate::expr::Expr::Const(Datum::Null), Type::Text);
+        let null = || Bound::new(Expr::Const(Datum::Null), Type::Text);
         let attributes = if written.is_empty() { null() } else { self.call(".xml_content", written, span)? };
         let content = if values.is_empty() { null() } else { self.call(".xml_content", values, span)? };
         self.call(".xml_element", vec![text_literal(&name_of(&name, false)), attributes, content], span)
     }
 
-    pub(super) fn xml_concat(&mut self, args: &[&ast::Expr], span: Span) -> Result<Bound> {
+    fn xml_concat(&mut self, args: &[&ast::Expr], span: Span) -> Result<Bound> {
         let mut values = Vec::with_capacity(args.len());
         for expr in args {
             let bound = self.expr(expr)?;
@@ -53,7 +80,7 @@ impl Binder<'_> {
         self.call(".xmlconcat", values, span)
     }
 
-    pub(super) fn xml_forest(&mut self, args: &[&ast::Expr], span: Span) -> Result<Bound> {
+    fn xml_forest(&mut self, args: &[&ast::Expr], span: Span) -> Result<Bound> {
         let mut elements = Vec::with_capacity(args.len() / 2);
         for pair in args.chunks_exact(2) {
             let name = self.xml_name(pair[0], pair[1], "element")?;
@@ -61,6 +88,16 @@ impl Binder<'_> {
             elements.push(self.call(".xml_wrapped", vec![text_literal(&name), value], span)?);
         }
         self.call(".xmlconcat", elements, span)
+    }
+
+    /// Takes the declarations from values that are put side by side: they stand at the beginning alone.
+    #[inline(never)]
+    pub(super) fn without_declarations(&mut self, values: &mut [Expr], span: Span) -> Result<()> {
+        for expr in values {
+            let bound = Bound::new(std::mem::replace(expr, Expr::Const(Datum::Null)), Type::Xml);
+            *expr = self.call(".xml_body", vec![bound], span)?.expr;
+        }
+        Ok(())
     }
 
     /// The name that was said, or that of the column.

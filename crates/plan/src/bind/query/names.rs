@@ -49,11 +49,9 @@ fn name_if_any(expr: &ast::Expr) -> Option<(CompactString, Strength)> {
         E::Function(function) => {
             let (schema, name) = qualified(&function.name).ok()?;
             let is_users = schema.is_some_and(|schema| schema.starts_with(colibri_syntax::PREFIX_MARK));
-            if name == ".xml_is_document" {
-                return None;
+            if name.starts_with(".xml") {
+                return name_of_xml(&name);
             }
-            // What the parser has made of an expression of its own grammar.
-            let name = if name.starts_with(".xml") { CompactString::from(&name[1..]) } else { name };
             (!is_users && name != "!!").then_some(name)?
         }
         E::Exists { negated: false, .. } => "exists".into(),
@@ -86,6 +84,12 @@ fn name_if_any(expr: &ast::Expr) -> Option<(CompactString, Strength)> {
         _ => return None,
     };
     Some((name, Strength::Strong))
+}
+
+/// The name of what the parser has made a call of.
+#[inline(never)]
+fn name_of_xml(call: &str) -> Option<(CompactString, Strength)> {
+    (call != ".xml_is_document").then(|| (CompactString::from(&call[1..]), Strength::Strong))
 }
 
 /// The name of a query's first column, where that does not take looking at tables.

@@ -1,6 +1,6 @@
 //! Values as clients send and receive them, whose texts are in the client's encoding.
 
-use super::Encoding;
+use crate::encoding::Encoding;
 use crate::error::{Error, Result};
 use crate::types::Type;
 use crate::wire::Format;
@@ -109,4 +109,44 @@ pub fn encode_value(encoding: Encoding, ty: Type, format: Format, bytes: &[u8]) 
         Ok(text) => Ok(encoding.encode(text)?.into_owned()),
         Err(_) => Ok(text.to_vec()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn values_have_their_texts_converted_and_nothing_else() {
+        let latin = Encoding::named("LATIN1").unwrap();
+        let there_and_back = |ty: Type, format: Format, bytes: &[u8], expected: Option<&[u8]>| {
+            let encoded = encode_value(latin, ty, format, bytes).unwrap();
+            assert_eq!(encoded.as_deref(), expected, "{ty} {bytes:?}");
+            if let Some(encoded) = encoded {
+                assert_eq!(
+                    decode_value(latin, ty, format, &encoded).unwrap().as_deref(),
+                    Some(bytes),
+                    "{ty} {bytes:?}"
+                );
+            }
+        };
+        let text = "\u{e9}".as_bytes();
+        for ty in [Type::Text, Type::Varchar, Type::Name, Type::Json, Type::Citext] {
+            there_and_back(ty, Format::Binary, text, Some(b"\xe9"));
+            there_and_back(ty, Format::Text, text, Some(b"\xe9"));
+        }
+        there_and_back(Type::Jsonb, Format::Binary, b"\x01\"\xc3\xa9\"", Some(b"\x01\"\xe9\""));
+        there_and_back(Type::Int4, Format::Binary, &[0, 0, 0xc3, 0xa9], None);
+        there_and_back(Type::Bytea, Format::Binary, text, None);
+        there_and_back(Type::Text, Format::Text, b"plain", None);
+        let texts = b"\0\0\0\x01\0\0\0\x01\0\0\0\x19\0\0\0\x03\0\0\0\x01\0\0\0\x02\xc3\xa9\xff\xff\xff\xff\0\0\0\x01a";
+        let latins = b"\0\0\0\x01\0\0\0\x01\0\0\0\x19\0\0\0\x03\0\0\0\x01\0\0\0\x01\xe9\xff\xff\xff\xff\0\0\0\x01a";
+        there_and_back(Type::Text.array_of(), Format::Binary, texts, Some(latins));
+        there_and_back(Type::Int4.array_of(), Format::Binary, texts, None);
+        // What is no array is left to who reads it.
+        for cut in 0..texts.len() {
+            let _ = encode_value(latin, Type::Text.array_of(), Format::Binary, &texts[..cut]).unwrap();
+        }
+    }
 }
