@@ -157,7 +157,7 @@ fn bodies_of_functions_are_read_to_their_end() {
 #[test]
 fn a_feature_that_is_missing_is_told_unless_there_is_a_mistake_further_down() {
     for text in [
-        "SELECT xmlelement(name a)",
+        "SELECT xmlexists(a PASSING b)",
         "CREATE OPERATOR CLASS c FOR TYPE int USING btree AS STORAGE int",
         "SELECT * FROM t TABLESAMPLE system (10) REPEATABLE (a + 1)",
     ] {
