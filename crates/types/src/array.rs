@@ -450,6 +450,8 @@ impl Array {
         let number = take_i32(bytes)? as u32;
         let element = match of.filter(|of| of.oid() == number) {
             Some(of) => Some(of),
+            // Of an array of a domain, clients name the domain: its values are those of the type.
+            None if number >= FIRST_OF_USERS => of.filter(|of| of.of_user().is_none()),
             None => Type::from_oid(number).filter(|ty| ty.array().is_some()),
         };
         let element = element.ok_or_else(bad_binary)?;
@@ -536,9 +538,12 @@ fn write_element(ty: Type, value: &Datum, env: &Env, out: &mut String) {
     out.push('"');
 }
 
+/// The number of the first type that a user has made.
+const FIRST_OF_USERS: u32 = 16_384;
+
 /// Reads an array of a type from the binary format.
 pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
-    let array = Array::read_of(bytes, ty.of_user(), binary_io::parse_binary)?;
+    let array = Array::read_of(bytes, ty.element(), binary_io::parse_binary)?;
     match ty.element() {
         Some(element) if element != array.element => {
             let message = format!("wrong element type in an array: {} instead of {element}", array.element);

@@ -41,6 +41,8 @@ pub(super) struct Limits {
     pub(super) is_batch: bool,
     /// Writes go to the leader of the database, where another node is.
     pub(super) is_forwarded: bool,
+    /// Of the settings from which these are.
+    version: u32,
 }
 
 impl Limits {
@@ -53,6 +55,7 @@ impl Limits {
             batch_after: session.time_limit("colibri.batch_after"),
             is_batch: session.setting("colibri.priority").is_ok_and(|priority| priority == "batch"),
             is_forwarded: session.setting("colibri.forward").is_ok_and(|forward| forward == "on"),
+            version: session.settings_version(),
         }
     }
 
@@ -94,7 +97,13 @@ fn canceled(why: &str) -> Error {
 
 impl Client {
     /// Begins the first step of a statement.
-    pub(super) fn turn(&self, began: Instant) -> Turn {
+    pub(super) fn turn(&mut self, began: Instant) -> Turn {
+        // A statement in front of this one, of the same text or pipeline, may have set others.
+        if let Some(session) = &self.session
+            && session.settings_version() != self.limits.version
+        {
+            self.limits = Limits::of(session);
+        }
         let deadline = self.limits.statement.map(|limit| began + limit);
         Turn { deadline, worked: Duration::ZERO, resumed: began, steps: 0, stepped: began, budget_rows: BUDGET_ROWS }
     }

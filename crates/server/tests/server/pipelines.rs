@@ -420,3 +420,22 @@ fn a_statement_that_waits_for_the_next_message_has_the_time_at_which_it_began() 
     let all_true = vec![Some("t".to_owned()); 3];
     assert_eq!(rows, [all_true.clone(), all_true]);
 }
+
+/// Bug: limits were read when a client was told that the server is ready. Consequence: a
+/// `statement_timeout` did not hold for statements behind it in the same text or pipeline. Fix: they
+/// are read again where settings have changed.
+#[test]
+fn a_time_limit_holds_for_the_statements_behind_it_in_a_text_and_in_a_pipeline() {
+    let (_dir, server) = server();
+    let mut wire = server.connect();
+    let told = wire.query("SET statement_timeout = '20ms'; SELECT pg_sleep(60)").unwrap_err();
+    assert_eq!(told.code(), "57014");
+    wire.run("RESET statement_timeout");
+    wire.parse("", "SET statement_timeout = '20ms'").bind("", "", &[]).execute("", 0);
+    wire.parse("", "SELECT pg_sleep(60)").bind("", "", &[]).execute("", 0).sync().flush();
+    assert_eq!(wire.answer().unwrap_err().code(), "57014");
+    // Taken back with the transaction in which it was set.
+    assert_eq!(wire.value("SELECT pg_sleep(0.1) IS NOT NULL"), "t");
+    wire.run("SET statement_timeout = '20ms'");
+    assert_eq!(wire.query("SET statement_timeout = 0; SELECT pg_sleep(0.1)").unwrap().tags, ["SET", "SELECT 1"]);
+}

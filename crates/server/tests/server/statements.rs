@@ -465,3 +465,35 @@ fn parameters_may_have_types_that_another_session_has_just_made() {
     one.put(b'P', &body);
     assert_eq!(one.bind("", "", &["b"]).execute("", 0).sync().flush().answer().unwrap().rows, [[Some("b".to_owned())]]);
 }
+
+/// Bug: a client that knows a domain sends lists of its values as such, and they were refused.
+/// Consequence: pgx could not send a composite value with a list of a domain. Fix: the domain's number
+/// stands for its type.
+#[test]
+fn lists_of_a_domain_come_in_binary_by_the_domains_number() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &[]);
+    let mut wire = server.connect();
+    wire.run("CREATE DOMAIN positive AS int CHECK (VALUE > 0)");
+    wire.run("CREATE TYPE kind AS ENUM ('a')");
+    let number = |wire: &mut Wire, name: &str| -> u32 {
+        wire.value(&format!("SELECT oid FROM pg_type WHERE typname = '{name}'")).parse().unwrap()
+    };
+    let (domain, kind) = (number(&mut wire, "positive"), number(&mut wire, "kind"));
+    let mut sent = |element: u32, value: i32, ty: &str| {
+        wire.parse("", &format!("SELECT ($1::{ty})[1]"));
+        let list = [1, 0, element as i32, 1, 1, 4, value].map(i32::to_be_bytes).concat();
+        let mut bind = b"\0\0\0\x01\0\x01\0\x01".to_vec();
+        bind.extend_from_slice(&(list.len() as i32).to_be_bytes());
+        bind.extend_from_slice(&list);
+        bind.extend_from_slice(&[0, 0]);
+        wire.put(b'B', &bind).execute("", 0).sync().flush();
+        wire.answer().map(|answer| answer.rows[0][0].clone().unwrap()).map_err(|told| told.code().to_owned())
+    };
+    assert_eq!(sent(domain, 7, "positive[]"), Ok("7".to_owned()));
+    assert_eq!(sent(23, 7, "positive[]"), Ok("7".to_owned()));
+    assert_eq!(sent(domain, -7, "positive[]"), Err("23514".to_owned()));
+    assert_eq!(sent(25, 7, "positive[]"), Err("42804".to_owned()));
+    assert_eq!(sent(domain, 7, "kind[]"), Err("22P03".to_owned()));
+    assert_eq!(sent(kind, 0x6100_0000, "kind[]").unwrap_err(), "22021");
+}
