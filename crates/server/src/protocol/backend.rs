@@ -184,6 +184,7 @@ pub(crate) fn data_row(
     scratch: &mut String,
 ) -> Result<(), Error> {
     let (start, encoding) = (out.len(), env.client_encoding);
+    let is_converted = !encoding.is_as_here();
     let mut done = Ok(());
     message(out, b'D', |out| {
         i16(out, columns.len());
@@ -196,7 +197,7 @@ pub(crate) fn data_row(
             out.extend_from_slice(&[0; 4]);
             let format = formats.of(index);
             wire::write(column.ty, format, value, env, scratch, out);
-            if !encoding.is_as_here() && !out[at + 4..].is_ascii() {
+            if is_converted && !out[at + 4..].is_ascii() {
                 match client_values::encode_value(encoding, column.ty.ty, format, &out[at + 4..]) {
                     Ok(None) => {}
                     Ok(Some(encoded)) => {
