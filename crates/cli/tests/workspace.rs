@@ -177,9 +177,8 @@ const CIRCLES: [(&str, &[&[&str]]); 12] = [
         "types",
         &[
             // An array is a value made of values: what is read, written, cast or compared may hold
-            // the like of itself. A path into JSON is read as a value, and has regular expressions,
-            // which go through texts in pieces. Strings of bits are read from texts, and a cast cuts
-            // them. A range holds its bounds as keys do. Shapes have numbers as texts have them. Pairs of
+            // the like of itself. Long values are copied to be read. Strings of bits are read from
+            // texts, and a cast cuts them. A range holds its bounds as keys do. Shapes have numbers as texts have them. Pairs of
             // texts (`hstore`) are read from texts, and made of values; so are paths (`ltree`) and
             // lists of reals (`vector`).
             &[
@@ -188,15 +187,13 @@ const CIRCLES: [(&str, &[&[&str]]); 12] = [
                 "bits",
                 "cast",
                 "composite_values",
+                "copies",
                 "geometry",
                 "hstore",
-                "jsonpath",
                 "key",
                 "ltree",
                 "operators",
-                "copies",
                 "ranges",
-                "regular",
                 "row",
                 "text_io",
                 "value",

@@ -493,7 +493,7 @@ fn lists_of_a_domain_come_in_binary_by_the_domains_number() {
     assert_eq!(sent(domain, 7, "positive[]"), Ok("7".to_owned()));
     assert_eq!(sent(23, 7, "positive[]"), Ok("7".to_owned()));
     assert_eq!(sent(domain, -7, "positive[]"), Err("23514".to_owned()));
-    assert_eq!(sent(25, 7, "positive[]"), Err("42804".to_owned()));
+    assert_eq!(sent(25, 0x6161_6161, "positive[]"), Err("42804".to_owned()));
     assert_eq!(sent(domain, 7, "kind[]"), Err("22P03".to_owned()));
     assert_eq!(sent(kind, 0x6100_0000, "kind[]").unwrap_err(), "22021");
 }

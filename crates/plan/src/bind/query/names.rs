@@ -27,20 +27,40 @@ enum Strength {
     Strong,
 }
 
+fn is_strong(found: &Option<(CompactString, Strength)>) -> bool {
+    matches!(found, Some((_, Strength::Strong)))
+}
+
 fn name_if_any(expr: &ast::Expr) -> Option<(CompactString, Strength)> {
     use ast::Expr as E;
-    let strong = |found: &Option<(CompactString, Strength)>| matches!(found, Some((_, Strength::Strong)));
+    // There may be thousands of parentheses and casts around each other.
+    let (mut inner, mut outermost) = (expr, None);
+    loop {
+        inner = match inner {
+            E::Nested(inner) | E::Collate { expr: inner, .. } => inner,
+            E::Cast { expr: inner, data_type, .. } => {
+                outermost.get_or_insert(data_type);
+                inner
+            }
+            _ => break,
+        };
+    }
+    let found = name_of_operand(inner);
+    match outermost {
+        Some(data_type) if !is_strong(&found) => type_name(data_type).map(|name| (name, Strength::Weak)),
+        _ => found,
+    }
+}
+
+/// The name of what is no cast.
+fn name_of_operand(expr: &ast::Expr) -> Option<(CompactString, Strength)> {
+    use ast::Expr as E;
     let name: CompactString = match expr {
-        E::Nested(inner) | E::Collate { expr: inner, .. } => return name_if_any(inner),
-        E::Cast { expr: inner, data_type, .. } => {
-            let inner = name_if_any(inner);
-            return if strong(&inner) { inner } else { type_name(data_type).map(|name| (name, Strength::Weak)) };
-        }
         E::TypedString(typed) => return type_name(&typed.data_type).map(|name| (name, Strength::Weak)),
         E::Interval(_) => return Some(("interval".into(), Strength::Weak)),
         E::Case { else_result, .. } => {
             let otherwise = else_result.as_deref().and_then(name_if_any);
-            return if strong(&otherwise) { otherwise } else { Some(("case".into(), Strength::Weak)) };
+            return if is_strong(&otherwise) { otherwise } else { Some(("case".into(), Strength::Weak)) };
         }
         E::Identifier(ident) => fold(ident),
         E::CompoundIdentifier(parts) => fold(parts.last()?),
@@ -93,6 +113,7 @@ fn name_of_xml(call: &str) -> Option<(CompactString, Strength)> {
 }
 
 /// The name of a query's first column, where that does not take looking at tables.
+#[inline(never)]
 fn first_name(body: &ast::SetExpr) -> Option<CompactString> {
     match body {
         ast::SetExpr::Query(inner) => first_name(&inner.body),
@@ -108,6 +129,7 @@ fn first_name(body: &ast::SetExpr) -> Option<CompactString> {
 }
 
 /// What PostgreSQL calls a type inside, which is how a cast without another name is named.
+#[inline(never)]
 fn type_name(data_type: &ast::DataType) -> Option<CompactString> {
     let Ok(ty) = bind_type(data_type).map(|bound| bound.ty) else {
         // One that a user has defined.
