@@ -175,9 +175,13 @@ impl Encoding {
         if is_euc {
             // The tables are of a larger encoding, which has more characters.
             for char in text.chars() {
+                if char.is_ascii() {
+                    out.push(char as u8);
+                    continue;
+                }
                 let mut utf8 = [0; 4];
                 let (bytes, _, has_unmappable) = encoding.encode(char.encode_utf8(&mut utf8));
-                if has_unmappable || !decoder::is_euc(&bytes) {
+                if has_unmappable || bytes.iter().any(|&byte| byte < decoder::EUC_MIN) {
                     out.push(otherwise(char)?);
                 } else {
                     out.extend_from_slice(&bytes);

@@ -18,6 +18,9 @@ pub struct Decoder {
     before: Vec<u8>,
 }
 
+/// In encodings of the family EUC, the least byte of characters that are not ASCII.
+pub(super) const EUC_MIN: u8 = 0xa1;
+
 /// The most bytes that a report shows of what came before.
 const BEFORE_BYTES_MAX: usize = 4;
 
@@ -79,7 +82,7 @@ impl Decoder {
             }
             Tables::Euc(_) => {
                 for (at, &byte) in bytes.iter().enumerate() {
-                    let is_upper = byte >= 0xa1;
+                    let is_upper = byte >= EUC_MIN;
                     if !is_upper && (self.is_within || !byte.is_ascii()) {
                         let from = if self.is_within { at.saturating_sub(1) } else { at };
                         return Err(encoding.invalid(&bytes[from..=at]));
@@ -116,9 +119,4 @@ impl Decoder {
             }
         }
     }
-}
-
-/// Whether the bytes can be those of an encoding of the family EUC.
-pub(super) fn is_euc(bytes: &[u8]) -> bool {
-    bytes.iter().all(|&byte| byte.is_ascii() || byte >= 0xa1)
 }
