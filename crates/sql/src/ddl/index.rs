@@ -29,7 +29,8 @@ impl Session {
         }
         let method = create.using.as_ref().map(|using| using.to_string().to_ascii_lowercase());
         if let Some(method) = &method {
-            check_method(method, create)?;
+            let has_bloom = self.catalog().extensions().any(|extension| extension.name == "bloom");
+            check_method(method, create, has_bloom)?;
         }
         let table = self.find_table(&create.table_name)?;
         self.expect_not_in_use(&table, "CREATE INDEX")?;
@@ -334,7 +335,7 @@ fn stands_for(table: &mut Table, text: String, ty: ColumnType, name: &str) -> us
 }
 
 /// Refuses an access method that cannot be served by a tree, and what PostgreSQL's own refuses.
-fn check_method(method: &str, create: &ast::CreateIndex) -> Result<()> {
+fn check_method(method: &str, create: &ast::CreateIndex, has_bloom: bool) -> Result<()> {
     let refused = |what: &str| {
         let message = format!("access method \"{method}\" does not support {what}");
         Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message))
@@ -342,11 +343,14 @@ fn check_method(method: &str, create: &ast::CreateIndex) -> Result<()> {
     match method {
         "hash" if create.unique => refused("unique indexes"),
         "hash" if create.columns.len() > 1 => refused("multicolumn indexes"),
-        "hash" | "brin" if !create.include.is_empty() => refused("included columns"),
-        "brin" if create.unique => refused("unique indexes"),
+        "bloom" if !has_bloom => {
+            Err(Error::new(SqlState::NO_SUCH_OBJECT, "access method \"bloom\" does not exist".to_owned()))
+        }
+        "hash" | "brin" | "bloom" if !create.include.is_empty() => refused("included columns"),
+        "brin" | "bloom" if create.unique => refused("unique indexes"),
         "gin" | "gist" if create.unique => refused("unique indexes"),
         "gin" if !create.include.is_empty() => refused("included columns"),
-        "btree" | "hash" | "brin" | "gin" | "gist" => Ok(()),
+        "btree" | "hash" | "brin" | "bloom" | "gin" | "gist" => Ok(()),
         "spgist" => Err(Error::unsupported(format_args!("an index of type {}", method.to_ascii_uppercase()))),
         _ => Err(Error::new(SqlState::NO_SUCH_OBJECT, format!("access method \"{method}\" does not exist"))),
     }

@@ -249,10 +249,19 @@ pub(super) fn check_index_options(options: &[ast::Expr], method: Option<&str>) -
         ast::Expr::Identifier(_) => Ok((folded(option), None)),
         other => Err(Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{other}\""))),
     };
-    check(
-        &options.iter().map(one).collect::<Result<Vec<_>>>()?,
-        if method == Some("gin") { &OF_GIN } else { &OF_INDEXES },
-    )
+    let options = options.iter().map(one).collect::<Result<Vec<_>>>()?;
+    match method {
+        Some("gin") => check(&options, &OF_GIN),
+        Some("bloom") => options.iter().try_for_each(|(name, value)| {
+            let column = name.strip_prefix("col").and_then(|number| number.parse().ok());
+            match (name.as_str(), column) {
+                ("length", _) => check_value(name, Kind::Int(1, 4096), value.as_deref()),
+                (_, Some(1..=32_u8)) => check_value(name, Kind::Int(1, 4095), value.as_deref()),
+                _ => Err(unknown(name)),
+            }
+        }),
+        _ => check(&options, &OF_INDEXES),
+    }
 }
 
 fn folded(name: &ast::Expr) -> String {

@@ -24,7 +24,14 @@ pub(crate) struct Available {
     trusted: bool,
 }
 
-const AVAILABLE: [Available; 16] = [
+const AVAILABLE: [Available; 17] = [
+    Available {
+        name: "bloom",
+        version: "1.0",
+        comment: "bloom access method - signature file based index",
+        relocatable: true,
+        trusted: false,
+    },
     Available {
         name: "btree_gin",
         version: "1.3",

@@ -33,9 +33,12 @@ pub(super) const BTREE: u32 = 403;
 /// Access methods of indexes, with PostgreSQL's numbers.
 const METHODS: [(u32, &str); 5] = [(BTREE, "btree"), (405, "hash"), (783, "gist"), (2742, "gin"), (3580, "brin")];
 
+/// An access method that an extension of its name brings.
+const BLOOM: (u32, &str) = (13_544, "bloom");
+
 /// The number of an access method of indexes.
 pub(super) fn method_number(name: &str) -> u32 {
-    METHODS.iter().find(|(_, known)| *known == name).map_or(BTREE, |(number, _)| *number)
+    METHODS.iter().chain([&BLOOM]).find(|(_, known)| *known == name).map_or(BTREE, |(number, _)| *number)
 }
 
 fn category_letter(ty: Type) -> &'static str {
@@ -463,9 +466,13 @@ fn collations(env: &Env, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
-fn access_methods(_: &Env, rows: &mut Rows) -> Result<()> {
+fn access_methods(env: &Env, rows: &mut Rows) -> Result<()> {
     rows.push([oid(2), text("heap"), oid(0), text("t")])?;
-    METHODS.iter().try_for_each(|&(number, name)| rows.push([oid(number), text(name), oid(0), text("i")]))
+    let brought = env.names().catalog.extensions().any(|extension| extension.name == BLOOM.1).then_some(&BLOOM);
+    METHODS
+        .iter()
+        .chain(brought)
+        .try_for_each(|&(number, name)| rows.push([oid(number), text(name), oid(0), text("i")]))
 }
 
 /// Operator classes of B-trees: number, name, family, type.
