@@ -38,6 +38,7 @@ mod roam;
 mod simple;
 
 use std::future::{Future, poll_fn};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -197,12 +198,24 @@ async fn contained<T>(future: impl Future<Output = T>) -> Result<T, String> {
     .await
 }
 
+/// A hash of a setting's value; 0 of the empty one, which is what a client takes a setting for of which
+/// it has heard nothing.
+fn mark_of(value: &str) -> u64 {
+    if value.is_empty() {
+        return 0;
+    }
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish() | 1
+}
+
 /// The values reported last.
 #[derive(Default)]
 struct Reported {
     /// Of the settings, and whether the server was a standby.
     version: Option<(u32, bool)>,
-    values: [String; REPORTED.len()],
+    /// Marks of them: each connection has them, and the texts would take hundreds of bytes.
+    values: [u64; REPORTED.len()],
     /// Notices of lower severity are not sent.
     notices_from: Option<Severity>,
     /// No notices are sent.
@@ -510,14 +523,15 @@ impl Client {
         self.reported.version = Some(version);
         for ((name, setting), told) in REPORTED.iter().zip(&mut self.reported.values) {
             let value = session.setting(setting).unwrap_or_default();
-            if *told == value {
+            let mark = mark_of(&value);
+            if *told == mark {
                 continue;
             }
             if *setting == "application_name" {
                 self.membership.member.set_application_name(&value);
             }
             backend::parameter_status(&mut self.link.out, name, &value);
-            *told = value;
+            *told = mark;
         }
         self.has_led |= !version.1;
         self.reads_agreed = session.setting("colibri.reads").is_ok_and(|reads| reads == "agreed");

@@ -306,7 +306,7 @@ impl Client {
     pub(super) fn into_away(mut self, upstream: Box<Upstream>) -> relay::Away {
         for (name, value) in &upstream.reported {
             let known = super::REPORTED.iter().position(|(reported, _)| reported == name);
-            if known.is_some_and(|at| self.reported.values[at] != *value) {
+            if known.is_some_and(|at| self.reported.values[at] != super::mark_of(value)) {
                 backend::parameter_status(&mut self.link.out, name, value);
             }
         }
