@@ -393,9 +393,10 @@ impl Client {
         }
         match self.next_part(header) {
             Ok(Next::Done) => Ok(()),
-            Ok(Next::Query(text)) => self.query(text).await,
+            // Behind a pointer: what a statement needs would be part of each idle connection.
+            Ok(Next::Query(text)) => Box::pin(self.query(text)).await,
             Ok(Next::Execute { portal, rows_max }) => {
-                let executed = self.execute(&portal, rows_max).await;
+                let executed = Box::pin(self.execute(&portal, rows_max)).await;
                 if self.is_refused_here(&executed) {
                     return Box::pin(self.run_at_leader()).await;
                 }
