@@ -173,13 +173,8 @@ pub fn byte_of_char(text: &str, index: usize) -> Result<usize> {
 
 /// A text without the blanks at its end.
 pub fn without_blanks_at_end(text: &str) -> Result<&str> {
-    let mut rest = text;
-    while rest.ends_with(' ') {
-        let piece = &rest[rest.ceil_char_boundary(rest.len().saturating_sub(PIECE_BYTES))..];
-        pass(piece.len(), Pace::Read)?;
-        rest = &rest[..rest.len() - piece.len() + piece.trim_end_matches(' ').len()];
-    }
-    Ok(rest)
+    let blanks = count_at_end(text.as_bytes(), |byte| byte == b' ')?;
+    Ok(&text[..text.len() - blanks])
 }
 
 /// Bytes of a part that are looked for at once; what follows them is compared where they are found.

@@ -10,7 +10,8 @@ use crate::error::Result;
 use crate::store::{KeyRange, SpaceId};
 use crate::writes::Base;
 
-/// A commit waits beforehand for the pages of so many changes of a space.
+/// Before a commit enters the queue, it waits for the pages that its changes touch: of this many changes of
+/// a space at most.
 const PAGES_AWAITED_MAX: usize = 1_000;
 
 impl LocalTransaction {
