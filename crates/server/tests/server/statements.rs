@@ -471,8 +471,7 @@ fn parameters_may_have_types_that_another_session_has_just_made() {
 /// stands for its type.
 #[test]
 fn lists_of_a_domain_come_in_binary_by_the_domains_number() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(dir.path(), &[]);
+    let (_dir, server) = server();
     let mut wire = server.connect();
     wire.run("CREATE DOMAIN positive AS int CHECK (VALUE > 0)");
     wire.run("CREATE TYPE kind AS ENUM ('a')");
